@@ -30,7 +30,7 @@ func (lk *lock) acquire(ctx context.Context, try bool) (*Lease, error) {
 		defer cancel()
 		l, err = lk.acquireAs(limited, ctx, false)
 	}
-	if l != nil && lk.client.events.logs {
+	if l != nil && lk.client.events.log != nil {
 		l.state.acquiredPC = caller(2) // of the kind's method
 	}
 	return l, err

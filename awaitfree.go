@@ -140,7 +140,7 @@ func (f *freeWatch) subscribe(ctx context.Context) bool {
 	brief, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
 	defer cancel()
 	stop, err := c.store.Listen(brief, wire.Watch(c.cfg.Prefix, f.name, c.sharded), store.Listener{
-		Message: f.heard, Resumed: func() { signal(f.ask) }, Missing: func() { signal(f.ask) },
+		Message: f.heard, Look: func(bool) { signal(f.ask) },
 	})
 	if err != nil {
 		err = request.InTime(ctx, err)

@@ -38,7 +38,6 @@ type Client struct {
 	store     store.Store
 	cfg       Config
 	id        string
-	log       *slog.Logger
 	now       func() time.Duration
 	chance    func() float64 // from [0, 1): spreads requests that would otherwise go out at the same moment
 	simulated bool           // the store has its own clock
@@ -98,14 +97,11 @@ func New(s store.Store, cfg Config) (*Client, error) {
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80
 	c := &Client{
 		store: s, cfg: cfg, id: base64.RawURLEncoding.EncodeToString(id),
-		log: cfg.Logger, now: clock.Now, chance: mathrand.Float64,
+		now: clock.Now, chance: mathrand.Float64,
 		retention: wire.Millis(cfg.Retention), sharded: s.Sharded(),
 		life: lifecycle.New(), gone: make(chan struct{}),
 	}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
-	}
-	c.events.observer, c.events.log, c.events.logs = cfg.Observer, c.log, cfg.Logger != nil
+	c.events.observer, c.events.log = cfg.Observer, cfg.Logger
 	if fake, ok := store.As[store.Simulated](s); ok {
 		if now := fake.Clock(); now != nil {
 			c.now, c.simulated = now, true
@@ -155,7 +151,7 @@ func New(s store.Store, cfg Config) (*Client, error) {
 func (c *Client) ID() string { return c.id }
 
 func (c *Client) listen(
-	ctx context.Context, channel string, message func(string), resumed func(),
+	ctx context.Context, channel string, message func(string), look func(),
 ) (func(), error) {
 	return c.store.Listen(ctx, channel, store.Listener{Message: func(payload string) {
 		if attempt, evicted := strings.CutPrefix(payload, "evicted "); evicted {
@@ -167,7 +163,7 @@ func (c *Client) listen(
 			return
 		}
 		message(payload)
-	}, Resumed: resumed, Missing: resumed, Awaited: func() bool { return c.hub.Awaited() }})
+	}, Look: func(bool) { look() }, Awaited: func() bool { return c.hub.Awaited() }})
 }
 
 // pushReader returns what reads the pushes to the client with this ID. It takes no others.
@@ -332,7 +328,7 @@ func (c *Client) releaseAll(ctx context.Context, leases []*renewer.Item) error {
 		h := it.Hold.(*hold)
 		switch {
 		case !c.renewer.Remove(it): // lost, or released by its holder in the meantime
-		case h.heldBack() > 0: // it ends with its lease
+		case h.heldBack() > 0, h.kept() > 0: // it ends with its lease
 		case c.sender.CanBatch() && h.batchable():
 			plain = append(plain, h)
 		default:

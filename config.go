@@ -51,7 +51,8 @@ type Config struct {
 	Under []LeaseInfo
 
 	// Logger receives warnings: for example lost leases, and leases that were dropped
-	// without a release. Lines contain lock names and no secrets. Default: none.
+	// without a release. Lines contain lock names and no secrets. A panic of its handler ends as
+	// that of an [observe.Observer]. Default: none.
 	Logger *slog.Logger
 
 	// Observer receives every event, for metrics and traces. Default: none.

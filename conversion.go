@@ -19,7 +19,7 @@ import (
 //
 // The lease and its context continue, with a higher token and the readers' TTL. The
 // remaining time is not shortened. Leases that were acquired under it with [RWMutex.RLock]
-// continue as independent readers' leases.
+// continue as independent readers' leases, with the same token.
 //
 // If the error is an [ErrNotHeld], the lease has ended. After an [ErrUnknownOutcome] it is
 // held, by a reader or still by the writer. Then the caller may read and must not write,
@@ -255,6 +255,9 @@ func (ls *leaseState) converted(want conversion, a wire.Answer, sent, ttl time.D
 	if h.shared = want == down; h.shared {
 		h.addReader(ls)
 		h.lease = nil
+		for reader := range x.readers { // those that were acquired under the writer's lease, too
+			reader.token.Store(ls.token.Load())
+		}
 	} else {
 		delete(x.readers, ls)
 		h.lease = ls

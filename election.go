@@ -84,7 +84,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 	if err := checkValue(value); err != nil {
 		return nil, err
 	}
-	if e.lock.client.handOverBits == 0 { // the wire of another library has no leaders: it says so before the lock is taken
+	if e.lock.client.handOverBits == 0 { // another library's wire has no leaders: it says so before the lock is taken
 		if _, err := e.Leader(ctx); err != nil && !errors.Is(err, ErrNoLeader) {
 			return nil, err
 		}
@@ -232,6 +232,8 @@ func (e *Election) resume(
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return cancel(errorf("holdfast: election %q: %w", lk.name, ctx.Err()))
+	case err != nil && c.life.IsClosing() && request.Transient(err):
+		return cancel(ErrClosed)
 	case err != nil || bad != nil:
 		return cancel(wrap("resuming", lk.name, cmp.Or(err, bad)))
 	case !line.Held:

@@ -140,7 +140,7 @@ func (o *observation) subscribe(ctx context.Context, done <-chan struct{}) {
 	bounded, cancel := context.WithTimeout(ctx, o.c.cfg.RequestTimeout)
 	defer cancel()
 	look := func() { signal(o.wake) }
-	told := store.Listener{Message: func(string) { look() }, Resumed: look, Missing: look}
+	told := store.Listener{Message: func(string) { look() }, Look: func(bool) { look() }}
 	stop, err := o.c.store.Listen(bounded, o.e.watch, told)
 	if err != nil {
 		o.refused = !request.Transient(err)

@@ -55,7 +55,8 @@ type Eviction struct {
 //
 // Evict means no hold that is granted after the call. It returns how many holds it has asked for, or
 // ended. It is 0 if the lock was free, or if no hold had the given Token. With Force it is 1, or 0 if there was no
-// record. After an [ErrUnknownOutcome], check the result with [Client.Inspect].
+// record. After an [ErrUnknownOutcome], check the result with [Client.Inspect]. Over a quorum that is also the error
+// if too few servers had the holder, and the others did not answer: what they have of it is no majority now.
 func (c *Client) Evict(ctx context.Context, name string, e Eviction) (int, error) {
 	if err := c.checkReadable(ctx, name); err != nil {
 		return 0, err

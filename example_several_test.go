@@ -44,7 +44,7 @@ func ExampleMultiMutex_TryLock() {
 
 func ExampleMultiMutex_Lock() {
 	ctx := context.Background()
-	accounts := newClient(memstore.New()).MultiMutex([]string{"account/3", "account/7"}, holdfast.MaxWait(time.Second))
+	accounts := newClient(memstore.New()).MultiMutex([]string{"account/3", "account/7"}, holdfast.MaxWait(time.Minute))
 	lease, err := accounts.Lock(ctx) // both, or neither and an error that names the held one
 	if err != nil {
 		fmt.Println(err)
@@ -160,7 +160,7 @@ func ExampleMultiMutex_TryDo() {
 func ExampleMultiLease_Extend() {
 	ctx := context.Background()
 	client := newClient(memstore.New())
-	lease, _ := client.MultiMutex([]string{"a", "b"}, holdfast.TTL(time.Second)).Lock(ctx)
+	lease, _ := client.MultiMutex([]string{"a", "b"}, holdfast.TTL(10*time.Second)).Lock(ctx)
 	defer lease.Release(ctx)
 	fmt.Println(lease.Extend(ctx, time.Minute), lease.Remaining() > 50*time.Second)
 	// Output: <nil> true

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
+	"github.com/holdfast-go/holdfast/internal/mark"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -38,7 +39,7 @@ func (c *Client) ExtendLease(ctx context.Context, l LeaseInfo, ttl time.Duration
 		return LeaseInfo{}, lk.tooLong(ttl)
 	}
 	sent := c.now()
-	r, _, err := c.sender.Renew(ctx, c.sender.Timeout, request.Acks{}, []request.Renewal{
+	r, _, err := c.sender.Renew(mark.Awaited(ctx), c.sender.Timeout, request.Acks{}, []request.Renewal{
 		{Key: lk.key(), Attempt: l.HolderID, Owner: lk.owner, TTL: lk.onServer(ttl)},
 	})
 	switch {

@@ -28,8 +28,6 @@ func Hint(err error) string {
 	switch {
 	case errors.As(err, &stopped) && Hint(stopped.last) != "":
 		return Hint(stopped.last)
-	case errors.As(err, &lacks) && errors.As(lacks.Err, &advice):
-		return advice.Hint()
 	case errors.As(err, &lacks):
 		return permissionHint(lacks)
 	case errors.As(err, &refused) && refused.Code == "NOPERM":
@@ -157,6 +155,8 @@ var hints = map[string]string{
 const (
 	forbiddenHint = "Holdfast needs EVALSHA and EVAL: remove rename-command for them from the server's " +
 		"configuration, or find out which proxy refuses them"
+	proxyHint = "neither Redis nor Valkey is known to answer that: find out what answers in front of the server, " +
+		"and why; the request may have run"
 	unreadableHint = "Holdfast needs Redis 7.0 or Valkey 7.2, or later; in tests, use memstore in place of miniredis"
 )
 
@@ -178,6 +178,9 @@ var hintsOfTexts = map[string]string{
 
 // refusalHint says what to do about a refusal.
 func refusalHint(refused *ServerError) string {
+	if refused.MayHaveRun {
+		return proxyHint
+	}
 	for text, hint := range hintsOfTexts {
 		if (refused.Code == "ERR" || refused.Code == "FORMAT") && strings.Contains(refused.Message, text) {
 			return hint
@@ -198,6 +201,10 @@ func unknownHint(err error) string {
 
 // permissionHint names the permissions that the server's user is missing.
 func permissionHint(e *request.PermissionError) string {
+	var advice interface{ Hint() string } // of a store that has other keys than the library
+	if errors.As(e.Err, &advice) {
+		return advice.Hint()
+	}
 	prefix, said := cmp.Or(e.Prefix, defaultPrefix), request.Refusal(e).Message
 	what := "the commands +evalsha +eval +time +hget +hset +hdel +hmget +hgetall +hscan +pexpire +pttl " +
 		"+pubsub|numsub +publish +subscribe, in a Cluster also +pubsub|shardnumsub +spublish +ssubscribe"

@@ -41,6 +41,10 @@ type JobInfo struct {
 	Due      time.Duration // until then; 0 if it is due
 	HolderID string        // the attempt that runs, or ran, in the present period; empty if unknown
 	Run      *Holder       // the run under way, which may be of an earlier period; nil if there is none
+
+	Fence        uint64        // the highest fencing token in the record; 0 if there is none
+	LastEviction *EvictionInfo // nil if the record has none
+
 	// With [DoneOnSuccess]: the runs of the present period, if none has succeeded, and how many there may be.
 	Runs, Tries int
 }
@@ -112,6 +116,10 @@ func Key(prefix, name string) (string, error) {
 
 // Inspect reads the state of a lock and changes nothing. The answer may be out of date when
 // it arrives, so do not use it to decide whether to work.
+//
+// Over a quorum, a majority of the servers must answer. Holders are those that a majority has. If there is none, but
+// one of the servers that answered has a holder, which the others may have as well, the error says so: the lock may be
+// free or held. If Inspect says that the lock is free, the servers that did not answer could give nobody a majority.
 func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	if err := c.checkReadable(ctx, name); err != nil {
 		return LockInfo{Name: name}, err
@@ -137,6 +145,9 @@ func (c *Client) readLock(
 	if err != nil {
 		return info, wrap("inspecting", name, err)
 	}
+	if len(r.Silent) > 0 && len(r.Holders) == 0 {
+		return info, wrap("inspecting", name, &wire.UnprovenError{Silent: r.Silent})
+	}
 	if len(mode) > 0 {
 		r.Waiters = nil // a quorum has read them to count them
 	}
@@ -159,10 +170,15 @@ func (c *Client) readLock(
 			Silent: w.Left <= 0, until: r.Now.Add(w.Left).UnixMilli(),
 		})
 	}
-	if e := r.Evicted; e != nil {
-		info.LastEviction = &EvictionInfo{At: e.At, By: e.By, Reason: e.Reason}
-	}
+	info.LastEviction = lastEviction(&r)
 	return info, nil
+}
+
+func lastEviction(r *wire.Record) *EvictionInfo {
+	if e := r.Evicted; e != nil {
+		return &EvictionInfo{At: e.At, By: e.By, Reason: e.Reason}
+	}
+	return nil
 }
 
 // InspectJob reads the state of a periodic job and changes nothing. A job and a lock of the
@@ -186,6 +202,7 @@ func (c *Client) readJob(ctx context.Context, name string, known *registrations)
 		j.Next, j.Due, j.HolderID = r.Job.Next, max(r.Job.Next.Sub(r.Now), 0), r.Job.Attempt
 	}
 	holders := c.holdersOf(name, &r, known.of(ctx, c, &r))
+	j.Fence, j.LastEviction = r.Fence<<c.handOverBits, lastEviction(&r)
 	if r.Job != nil {
 		j.Runs, j.Tries = r.Job.Runs, r.Job.Tries
 	}

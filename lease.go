@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lockorder"
+	"github.com/holdfast-go/holdfast/internal/timelimit"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/observe"
 )
@@ -387,13 +388,15 @@ func (ls *leaseState) exit(ctx context.Context, cause error, how releaseMode) (l
 		return true, nil
 	}
 	root := ls.root
-	if how.keep > 0 {
-		h.keepUntil(h.lock.client.now()+how.keep, root)
-	}
+	kept := how.keep > 0 && h.keepUntil(h.lock.client.now()+how.keep, root)
 	as, guests := h.remove(root)
 	switch {
 	case as != asHolder:
-		return h.afterReader(ctx, as)
+		local, err = h.afterReader(ctx, as)
+		if as == asOneReader && kept && err == nil { // the server knows it, whatever ends the other readers
+			local, err = false, (&releasing{hold: h, how: how}).keep(timelimit.Lasting(ctx))
+		}
+		return local, err
 	case errors.Is(cause, ErrLost):
 		h.passTurnOn() // the caller may have noticed the loss before the renewer
 		return false, h.releaseLost(ctx, how)
@@ -504,7 +507,7 @@ func LeaseOf(ctx context.Context, names ...string) (l LeaseInfo, ok bool) {
 	locks := make(map[string]bool)
 	for ls := leaseOf(ctx); ls != nil; ls = ls.outerLease() {
 		lease := Lease{state: ls}
-		if locks[lease.Name()] = true; !ok && (len(names) == 0 || slices.Contains(names, lease.Name())) {
+		if locks[lease.key()] = true; !ok && (len(names) == 0 || slices.Contains(names, lease.Name())) {
 			ok = true
 			l = LeaseInfo{
 				Name: lease.Name(), HolderID: lease.HolderID(), Owner: wire.Decode(ls.hold.lock.owner),

@@ -159,9 +159,9 @@ func (c *Client) readRecord(ctx context.Context, r scan.Record, known *registrat
 		return c.readLock(ctx, r.Name, known)
 	}
 	j, err := c.readJob(ctx, r.Name, known)
-	info := LockInfo{Name: r.Name, Job: &j}
+	info := LockInfo{Name: r.Name, Fence: j.Fence, LastEviction: j.LastEviction, Job: &j}
 	if j.Run != nil {
-		info.Fence, info.Holders = j.Run.Token, []Holder{*j.Run}
+		info.Holders = []Holder{*j.Run}
 	}
 	return info, err
 }
@@ -173,10 +173,11 @@ func isForeign(err error) bool {
 }
 
 // isUnreadable reports whether err can be due to one record: it has a later format, its words make
-// no sense to this client, or as in mayConcernAll.
+// no sense to this client, too few servers of a quorum tell who holds it, or as in mayConcernAll.
 func isUnreadable(err error) bool {
 	refused := request.Refusal(err)
-	return refused != nil && refused.Code == "FORMAT" || errors.Is(err, wire.ErrAnswer) || mayConcernAll(err)
+	return refused != nil && refused.Code == "FORMAT" || errors.Is(err, wire.ErrAnswer) ||
+		errors.As(err, new(*wire.UnprovenError)) || mayConcernAll(err)
 }
 
 // mayConcernAll reports whether err is due to one record or to all. A record's words can make the

@@ -8,10 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/holdfast-go/holdfast/internal/leasetime"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/observe"
+	"github.com/holdfast-go/holdfast/script"
 )
 
 // markLost is called by the renewer. It does not change the record. The holder's code may
@@ -36,9 +39,33 @@ func (h *hold) markLost(reason renewer.Reason) {
 		h.lock.client.reportLoss(live, err)
 	}
 	h.unshare()
-	if reason == renewer.NotHeld {
+	switch {
+	case reason == renewer.NotHeld:
 		h.cancelPosition()
+	case h.wasInQueue && (reason == renewer.Limit || reason == renewer.Expired && h.lock.noRenewal):
+		h.serveOthers()
 	}
+}
+
+// serveOthers makes the server grant the lock when the lease has ended there, because its holder may never release it.
+// Whoever has waited since before the grant polls when the lease before it would have ended. At the grant, the server
+// has told one waiter of the new end, but none of the same client, and nobody who watches the lock.
+func (h *hold) serveOthers() {
+	lk, c := h.lock, h.lock.client
+	c.life.Go(releaseLabel, func() {
+		ctx, args := c.life.Context(), []string{lk.want, "0", c.retention, lk.channelPrefix}
+		left := h.goneBy() - c.now() + leasetime.Margin(lk.ttl)
+		for range 2 { // the server counts from when it got the request, so a little may be left
+			if !c.life.Sleep(ctx, left) {
+				return
+			}
+			a, err := c.sender.Ask(ctx, script.AwaitFree, lk.keys(), args)
+			if err != nil || a.Kind != wire.Busy || a.Left > leasetime.Margin(lk.ttl) {
+				return
+			}
+			left = a.Left + time.Millisecond
+		}
+	})
 }
 
 // reportLoss reports the lost leases of one re-entry. Dropped leases are reported already.

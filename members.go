@@ -157,11 +157,11 @@ func (m *members) addReader(ls *leaseState) {
 	x.readers[ls] = struct{}{}
 }
 
-// isShared reports whether the hold is shared, as far as the client knows.
-func (m *members) isShared() bool {
+// mayBeShared reports whether the hold may be shared on the server: after a conversion without an answer nobody knows.
+func (m *members) mayBeShared() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.shared
+	return m.shared || m.peek().unsettled != still
 }
 
 // reads reports whether the lease is a reader's.
@@ -214,14 +214,16 @@ func (m *members) remove(ls *leaseState) (as removal, guests map[*leaseState]str
 	return asOneReader, nil
 }
 
-// keepUntil keeps the lock held until then, also while other readers hold it, if ls is the
-// lease of a reader.
-func (m *members) keepUntil(then time.Duration, ls *leaseState) {
+// keepUntil keeps the lock held until then, also while other readers hold it. It reports false if ls is
+// not the lease of a reader.
+func (m *members) keepUntil(then time.Duration, ls *leaseState) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, reads := m.peek().readers[ls]; reads && m.shared {
+	_, reads := m.peek().readers[ls]
+	if reads = reads && m.shared; reads {
 		m.extra.keptUntil = max(m.extra.keptUntil, then)
 	}
+	return reads
 }
 
 // noneInUse reports whether the program has dropped all leases. Then there is no further

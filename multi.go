@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/leasetime"
@@ -105,7 +106,7 @@ func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) {
 
 // noteCaller stores where the caller of the lock call acquired the lease.
 func (m *MultiMutex) noteCaller(l *MultiLease, err error) (*MultiLease, error) {
-	if l != nil && m.client.events.logs {
+	if l != nil && m.client.events.log != nil {
 		l.state.taken = caller(2)
 	}
 	return l, err
@@ -451,10 +452,10 @@ func (g *gathering) takeAll(locks []lock) (busy int, err error) {
 			// The other holds are released like leases. The error is that of the first one.
 			err = h.endReason()
 			h.passTurnOn()
-			for _, rest := range holds[i+1:] {
+			request.InParallel(len(holds), holds[i+1:], func(_ int, rest *hold) {
 				rest.discard()
 				rest.passTurnOn()
-			}
+			})
 			c.giveBack(ctx, taken[len(g.taken):])
 			return i, err
 		}
@@ -476,10 +477,7 @@ func askAll(ctx context.Context, retry *retries, locks []lock) (holds []*hold, b
 	}
 	first := &locks[0]
 	if err := first.prepare(ctx); err != nil {
-		if over := alreadyOver(ctx, "lock", first.name); over != nil && request.Transient(err) {
-			return nil, 0, over // nothing was asked
-		}
-		return nil, 0, wrap("lock", first.name, err)
+		return nil, 0, retry.finalError(ctx, err, false) // nothing was asked
 	}
 	c.registration.Start()
 	all, anew := allOf(locks), again{began: c.now()}
@@ -490,7 +488,7 @@ func askAll(ctx context.Context, retry *retries, locks []lock) (holds []*hold, b
 		answer, err = all.ask(ctx, retry.failures)
 	}
 	if request.Definite(err) {
-		return nil, 0, wrap("lock", first.name, err)
+		return nil, 0, retry.finalError(ctx, err, false)
 	}
 	var g wire.AllAnswer
 	if err == nil {
@@ -498,10 +496,7 @@ func askAll(ctx context.Context, retry *retries, locks []lock) (holds []*hold, b
 	}
 	if err != nil {
 		all.cancel()
-		if end := request.Ended(ctx); end != nil {
-			return nil, 0, &endedError{name: first.name, end: end, unknown: true, silent: request.Interrupted(err)}
-		}
-		return nil, 0, wrap("lock", first.name, err)
+		return nil, 0, retry.finalError(ctx, err, true)
 	}
 	if g.Locks == nil {
 		return nil, g.Busy, &HeldError{Name: locks[g.Busy].name, HeldBy: g.Holder, Remaining: g.Left}
@@ -550,19 +545,23 @@ func (all *allAttempt) ask(ctx context.Context, unanswered int) (string, error) 
 
 // withdrawn cancels the attempt, and reports whether the servers have answered.
 func (all *allAttempt) withdrawn(ctx context.Context) bool {
-	for i := range all.locks {
-		if !all.locks[i].withdraw(ctx, script.Cancel, all.id) {
-			return false
+	var silent atomic.Bool
+	all.each(func(lk *lock) {
+		if !lk.withdraw(ctx, script.Cancel, all.id) {
+			silent.Store(true)
 		}
-	}
-	return true
+	})
+	return !silent.Load()
 }
 
-// cancel cancels the attempt in the background.
+// cancel cancels the attempt in the background, or at once if the client has closed.
 func (all *allAttempt) cancel() {
-	for i := range all.locks {
-		all.locks[i].client.canceller.CancelUnknown(all.locks[i].toCancel(all.id))
-	}
+	all.each(func(lk *lock) { lk.client.canceller.CancelUnknown(lk.toCancel(all.id)) })
+}
+
+// each calls do for every lock, for all at the same time: a silent server must not make them wait for each other.
+func (all *allAttempt) each(do func(lk *lock)) {
+	request.InParallel(len(all.locks), all.locks, func(i int, _ lock) { do(&all.locks[i]) })
 }
 
 // confirmAll waits until all grants are acknowledged, or releases all of them.
@@ -572,11 +571,12 @@ func (c *Client) confirmAll(ctx context.Context, holds []*hold) (confirmed []*ho
 	}
 	for i, h := range holds {
 		if err := h.confirm(ctx); err != nil { // confirm has released h
-			for _, other := range append(holds[:i:i], holds[i+1:]...) {
-				if c.renewer.Remove(&other.Item) {
-					c.untilEnd(ctx, func() { _ = other.release(ctx, releaseMode{}) })
-				}
-			}
+			others := slices.DeleteFunc(append(holds[:i:i], holds[i+1:]...), func(h *hold) bool {
+				return !c.renewer.Remove(&h.Item)
+			})
+			c.untilEnd(ctx, func() {
+				request.InParallel(len(others), others, func(_ int, h *hold) { _ = h.release(ctx, releaseMode{}) })
+			})
 			return nil, i, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/label"
 	"github.com/holdfast-go/holdfast/internal/lockorder"
+	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -29,8 +30,7 @@ import (
 type notifier struct {
 	observer observe.Observer // nil: there is none
 	leases   atomic.Uint64    // numbers the leases
-	log      *slog.Logger
-	logs     bool // there is a logger
+	log      *slog.Logger     // nil: there is none
 
 	mu      lockorder.Mutex[notifier]
 	queue   []news
@@ -72,9 +72,19 @@ func (item news) subject() *reported {
 // observed reports whether there is an observer. Without one, events are not even created.
 func (n *notifier) observed() bool { return n.observer != nil }
 
+// observe gives an event to the observer.
 func (n *notifier) observe(e observe.Event) {
 	if n.observer != nil {
+		defer panics.Ignore("Observe")
 		n.observer.Observe(e)
+	}
+}
+
+// warn writes to the log.
+func (n *notifier) warn(f func(log *slog.Logger)) {
+	if n.log != nil {
+		defer panics.Ignore("the handler of Config.Logger")
+		f(n.log)
 	}
 }
 
@@ -83,7 +93,7 @@ func (n *notifier) tell(item news) {
 	if !n.observed() {
 		item.event = observe.Event{}
 	}
-	if item.event.Kind == 0 && (item.log == nil || !n.logs) {
+	if item.event.Kind == 0 && (item.log == nil || n.log == nil) {
 		return
 	}
 	n.mu.Lock()
@@ -136,8 +146,8 @@ func (n *notifier) tellAll(done chan struct{}) {
 		n.queue, n.dropped = nil, 0
 		n.mu.Unlock()
 		for _, item := range batch {
-			if item.log != nil && n.logs {
-				item.log(n.log)
+			if item.log != nil {
+				n.warn(item.log)
 			}
 			if item.event.Kind != 0 {
 				n.observe(item.event)
@@ -149,8 +159,10 @@ func (n *notifier) tellAll(done chan struct{}) {
 			}
 		}
 		if dropped > 0 {
-			n.log.Warn("holdfast: the log handler or the observer was too slow: some events were dropped",
-				"dropped", dropped)
+			n.warn(func(log *slog.Logger) {
+				log.Warn("holdfast: the log handler or the observer was too slow: some events were dropped",
+					"dropped", dropped)
+			})
 		}
 	}
 }
@@ -265,8 +277,15 @@ func (c *Client) observedStore() store.Store {
 func (s *timedStore) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
 	start := s.now()
 	answer, err := s.Store.Run(ctx, action, keys, args)
-	s.observer.ObserveRequest(observe.Request{Context: ctx, Script: action.Name, Took: s.now() - start, Err: err})
+	s.observe(ctx, action, start, err)
 	return answer, err
+}
+
+// observe reports a request that has ended.
+func (s *timedStore) observe(ctx context.Context, action *script.Script, start time.Duration, err error) {
+	defer panics.Ignore("ObserveRequest")
+	took := s.now() - start
+	s.observer.ObserveRequest(observe.Request{Context: ctx, Script: action.Name, Took: took, Err: err})
 }
 
 // RunAcked implements [store.Acker]. Options that need it are refused if the store cannot.
@@ -276,7 +295,7 @@ func (s *timedStore) RunAcked(
 	start := s.now()
 	acker, _ := store.As[store.Acker](s.Store)
 	answer, got, err := acker.RunAcked(ctx, action, keys, args, need, limit)
-	s.observer.ObserveRequest(observe.Request{Context: ctx, Script: action.Name, Took: s.now() - start, Err: err})
+	s.observe(ctx, action, start, err)
 	return answer, got, err
 }
 

@@ -279,6 +279,9 @@ func (p *Periodic) begin(ctx, parent context.Context, first string) (RunResult, 
 	told := &call{ctx: parent, start: c.now()}
 	result, h, err := p.ask(ctx, first)
 	if err != nil {
+		if c.life.IsClosing() && request.Transient(err) {
+			err = ErrClosed
+		}
 		lk.reportFailure(told, err)
 		return result, nil, err
 	}

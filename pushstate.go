@@ -4,6 +4,7 @@ package holdfast
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"sync/atomic"
 	"time"
@@ -112,7 +113,9 @@ func (lk *lock) reportPushUnavailable(why error) {
 	if c.pushing.told.Swap(true) {
 		return
 	}
-	c.log.Warn("holdfast: grants cannot be pushed, so waiters poll, which is slower and does not keep their order",
-		"error", why, "hint", Hint(why))
+	c.events.warn(func(log *slog.Logger) {
+		log.Warn("holdfast: grants cannot be pushed, so waiters poll, which is slower and does not keep their order",
+			"error", why, "hint", Hint(why))
+	})
 	c.events.observe(observe.Event{Kind: observe.EventPushUnavailable, Name: lk.name, Mode: lk.mode(), Err: why})
 }

@@ -4,8 +4,10 @@ package holdfast
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/localqueue"
+	"github.com/holdfast-go/holdfast/internal/mark"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/observe"
 )
@@ -90,7 +92,8 @@ func (lk *lock) readFirst(ctx context.Context, try bool, turn localTurn) (*hold,
 func (h *hold) renewAndDecide(ctx context.Context) localqueue.Decision {
 	c := h.lock.client
 	ttl, sent := c.renewer.TTL(&h.Item), c.now()
-	r, got, err := c.sender.Renew(ctx, c.sender.Timeout, h.lock.ack, []request.Renewal{h.renewal(h.lock.onServer(ttl))})
+	r, got, err := c.sender.Renew(mark.Awaited(ctx), c.sender.Timeout, h.lock.ack,
+		[]request.Renewal{h.renewal(h.lock.onServer(ttl))})
 	if err == nil {
 		err = h.lock.acked(got)
 	}
@@ -232,9 +235,13 @@ func (h *hold) afterReader(ctx context.Context, as removal) (local bool, err err
 // releaseShared gives up a hold without readers.
 func (h *hold) releaseShared(ctx context.Context) error {
 	h.unshare()
-	h.mu.Lock()
-	keep := max(h.peek().keptUntil-h.lock.client.now(), 0)
-	h.mu.Unlock()
-	_, err := h.handOverOrRelease(ctx, releaseMode{keep: keep})
+	_, err := h.handOverOrRelease(ctx, releaseMode{keep: h.kept()})
 	return err
+}
+
+// kept returns for how long readers that have released the lock keep it held.
+func (h *hold) kept() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(h.peek().keptUntil-h.lock.client.now(), 0)
 }

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/pushfirst"
+	"github.com/holdfast-go/holdfast/internal/mark"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/internal/timelimit"
@@ -72,7 +72,7 @@ func (r *releasing) run(ctx context.Context) error {
 	switch {
 	case how.done:
 		return r.endRun(ctx)
-	case how.keep > 0 && (lk.limit > 0 || r.isShared()):
+	case how.keep > 0 && (lk.limit > 0 || r.mayBeShared()):
 		return r.keep(ctx)
 	case how.keep > 0 || lk.minHold > 0:
 		action = script.ReleaseAfter
@@ -95,7 +95,7 @@ func (r *releasing) run(ctx context.Context) error {
 	r.buf.End = r.start + lk.requestLimit()
 	asked := limit
 	if r.mayHaveWaiters() {
-		asked = pushfirst.Mark(limit)
+		asked = mark.PushFirst(limit)
 	}
 	a, err := wire.Answer{}, unanswered
 	if unanswered == nil || c.now() < r.buf.End { // else the batch took all of the time
@@ -220,6 +220,7 @@ func (h *hold) releaseLost(ctx context.Context, how releaseMode) error {
 	lk, back := h.lock, max(h.heldBack(), h.lock.delay)
 	switch {
 	case lost.Reason != LossEvicted && lost.Reason != LossExpired && lost.Reason != LossLimit:
+	case lost.Reason != LossEvicted && h.kept() > 0: // it ends with its lease
 	case back > 0 && !how.unused:
 		if lost.Reason != LossEvicted {
 			back = max(back, h.firstLease.start+lk.minHold-lk.client.now())

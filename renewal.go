@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/mark"
 	"github.com/holdfast-go/holdfast/internal/renewer"
 	"github.com/holdfast-go/holdfast/internal/request"
 	"github.com/holdfast-go/holdfast/observe"
@@ -174,7 +175,7 @@ func (h *hold) extend(ctx context.Context, ttl time.Duration) (renewer.Reason, e
 	if h.Patient() {
 		limit = c.sender.Timeout
 	}
-	r, got, err := c.sender.Renew(ctx, limit, h.lock.ack, []request.Renewal{h.renewal(ttl)})
+	r, got, err := c.sender.Renew(mark.Awaited(ctx), limit, h.lock.ack, []request.Renewal{h.renewal(ttl)})
 	if err == nil {
 		err = h.lock.acked(got)
 	}

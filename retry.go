@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/request"
@@ -108,8 +109,10 @@ func (r *retries) report(ctx context.Context, err error) {
 	if told != 0 && now-told < int64(tellAgain) || !c.awayLoggedAt.CompareAndSwap(told, now) {
 		return
 	}
-	c.log.Warn("holdfast: the server cannot serve a call that wants a lock; the call keeps trying",
-		"lock", r.lock.name, "error", err, "hint", Hint(err))
+	c.events.warn(func(log *slog.Logger) {
+		log.Warn("holdfast: the server cannot serve a call that wants a lock; the call keeps trying",
+			"lock", r.lock.name, "error", err, "hint", Hint(err))
+	})
 }
 
 // forWait returns r for the second attempt of a call, which waits. err ended the first one, so the

@@ -83,7 +83,7 @@ func TestCommandsPerHandOver(t *testing.T) {
 			here := &queue{here: make(chan struct{}, clients*turns)}
 			var mus []*holdfast.Mutex
 			for range clients {
-				c := r.join(t).client(t, holdfast.Config{Observer: both{seen, here}})
+				c := r.join(t).client(t, holdfast.Config{Observer: both{seen, here}, TTL: time.Hour}) // no waiter polls
 				mus = append(mus, c.Mutex("round"))
 			}
 			line := &roundabout{t: t, mus: mus, here: here.here, leases: make(chan *holdfast.Lease, 1)}

@@ -59,14 +59,16 @@ func TestEverySideLetsOneInAtATime(t *testing.T) {
 
 func TestLocksByChance(t *testing.T) {
 	server := redistest.Start(t)
-	tally := serve(t, crew.Job{
-		Side: ours(kits[0]).name, Addr: server.Addr(), Name: "some", Keys: 5, Clients: 1, Each: 4,
-		Shift: crew.Shift{For: 500 * time.Millisecond, Sample: true},
+	redistest.Await(t, "chance has taken each lock", func() bool {
+		tally := serve(t, crew.Job{
+			Side: ours(kits[0]).name, Addr: server.Addr(), Name: "some", Keys: 5, Clients: 1, Each: 4,
+			Shift: crew.Shift{For: 500 * time.Millisecond, Sample: true},
+		})
+		turns := tally.Sum() + tally.Late
+		assert.Equal(t, len(tally.Samples), turns, "samples of %d turns", turns)
+		keys, _ := server.Do(t, "KEYS", "holdfast:{some/*").([]any)
+		return len(keys) == 5
 	})
-	keys, _ := server.Do(t, "KEYS", "holdfast:{some/*").([]any)
-	if len(keys) != 5 || len(tally.Samples) != tally.Sum()+tally.Late || tally.Sum() == 0 {
-		t.Errorf("%d locks were used in %d turns with %d samples", len(keys), tally.Sum(), len(tally.Samples))
-	}
 }
 
 func TestEveryKindIsEnteredAndLeft(t *testing.T) {

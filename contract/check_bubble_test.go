@@ -63,6 +63,14 @@ func TestACheckKnowsTheLeasesOfEveryKind(t *testing.T) {
 			assert.Must(t, l.Downgrade(t.Context()))
 			return of(l)
 		},
+		"a reader under a writer that became a reader": func(t *testing.T, c *holdfast.Client) kept {
+			m := c.RWMutex("a")
+			l := must(t, m.Lock)
+			inner := readWithin(t, m, l)
+			assert.Must(t, l.Downgrade(t.Context()))
+			release(t, l)
+			return of(inner)
+		},
 		"a writer that was a reader": func(t *testing.T, c *holdfast.Client) kept {
 			l := must(t, c.RWMutex("a", holdfast.Checked()).RLock)
 			before := l.Token()

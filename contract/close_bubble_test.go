@@ -103,6 +103,49 @@ func TestCloseEndsEveryWait(t *testing.T) {
 	})
 }
 
+// A silent server keeps no acquisition of any kind for longer than two requests: the one that is under way, and a
+// last cancel, for many locks as for one.
+func TestCloseEndsEveryAcquisitionAtASilentServer(t *testing.T) {
+	const request = 500 * time.Millisecond
+	for how, end := range map[string]func(c *holdfast.Client){
+		"close": func(c *holdfast.Client) { _ = c.Close(context.Background()) }, "abandon": (*holdfast.Client).Abandon,
+	} {
+		for kind := range closers(nilClient(t)) {
+			runBubble(t, how+"/"+kind, func(t *testing.T, w *world) {
+				c := w.client(holdfast.Config{RequestTimeout: request})
+				release(t, mustLock(t, c.Mutex("warm")))
+				ended := taking(t, func(ctx context.Context) (*holdfast.Lease, error) {
+					defer w.Stall()()
+					time.AfterFunc(request/2, func() { end(c) })
+					return closers(c)[kind](ctx)
+				})
+				start, got := time.Now(), <-ended
+				assert.Is(t, got.err, holdfast.ErrClosed)
+				assert.False(t, errors.Is(got.err, holdfast.ErrUnknownOutcome), "an unknown outcome: %v", got.err)
+				assert.True(t, got.at.Sub(start) <= 2*request, "the call has ended after %v", got.at.Sub(start))
+			})
+		}
+	}
+}
+
+// closers are takers, and the acquisitions that do not wait for a lock.
+func closers(c *holdfast.Client) map[string]func(context.Context) (*holdfast.Lease, error) {
+	all, names := takers(c), make([]string, holdfast.MaxLocks)
+	for i := range names {
+		names[i] = fmt.Sprint(i)
+	}
+	all["All"] = func(ctx context.Context) (*holdfast.Lease, error) {
+		return nil, assert.Err(c.MultiMutex(names).Lock(ctx))
+	}
+	all["Periodic"] = func(ctx context.Context) (*holdfast.Lease, error) {
+		return nil, assert.Err(c.Periodic("a", time.Hour).Do(ctx, func(context.Context) error { return nil }))
+	}
+	all["Resume"] = func(ctx context.Context) (*holdfast.Lease, error) {
+		return nil, assert.Err(c.Election("a").Resume(ctx, "former/1", 1<<20))
+	}
+	return all
+}
+
 // An acquisition that is under way when the client closes may be granted. The grant is
 // then released, and no lease is returned.
 func TestAGrantThatArrivesDuringCloseIsGivenBack(t *testing.T) {

@@ -69,7 +69,7 @@ func (l *liar) push(payload string) {
 	defer l.mu.Unlock()
 	for _, ear := range l.ears {
 		if payload == "" {
-			ear.Resumed()
+			ear.Look(true)
 		} else {
 			ear.Message(payload)
 		}

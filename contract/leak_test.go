@@ -5,6 +5,7 @@ package contract_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"runtime"
 	"strconv"
@@ -56,7 +57,7 @@ func (j *journal) says(text string, token uint64) bool {
 const fleeting = 600 * time.Millisecond
 
 // patience is the longest wait for an event.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // dropping is a client whose leases the garbage collector finds. It runs outside of a
 // bubble, because the collector's goroutine may not use what belongs to a bubble.
@@ -133,8 +134,14 @@ func TestALeaseThatIsDroppedIsReportedAndEndsWithItsTTL(t *testing.T) {
 	}
 	ctx := soon(t)
 	for name, take := range map[string]func(d *dropping) uint64{
-		"mutex":     func(d *dropping) uint64 { return must(d.Mutex("a").Lock(ctx)).Token() },
-		"try":       func(d *dropping) uint64 { return must(d.Mutex("a").TryLock(ctx)).Token() },
+		"mutex": func(d *dropping) uint64 { return must(d.Mutex("a").Lock(ctx)).Token() },
+		"try": func(d *dropping) uint64 {
+			l, err := d.Mutex("a").TryLock(ctx)
+			for errors.Is(err, holdfast.ErrHeld) { // by one that was lost before: the server keeps it for a moment
+				l, err = d.Mutex("a").TryLock(ctx)
+			}
+			return must(l, err).Token()
+		},
 		"writer":    func(d *dropping) uint64 { return must(d.RWMutex("a").Lock(ctx)).Token() },
 		"reader":    func(d *dropping) uint64 { return must(d.RWMutex("a").RLock(ctx)).Token() },
 		"permits":   func(d *dropping) uint64 { return must(d.Semaphore("a", 3).Acquire(ctx, 2)).Token() },

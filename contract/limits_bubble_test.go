@@ -327,3 +327,27 @@ func TestReleaseAfterKeepsEverybodyOutForTheDelay(t *testing.T) {
 		w.wantFree("a")
 	})
 }
+
+// A hold that runs into its limit and is not released lets everybody else in soon, also those who have waited since
+// before its grant: they knew of the longer lease before it.
+func TestAHoldThatHangsPastItsLimitKeepsNobodyOut(t *testing.T) {
+	const limit = time.Second
+	for name, options := range map[string][]holdfast.RWMutexOption{
+		"MaxHold": {holdfast.MaxHold(limit)}, "NoRenewal": {holdfast.NoRenewal(), holdfast.TTL(limit)},
+	} {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			c, before := w.client(), mustLock(t, w.client().Mutex("a"))
+			hangs := taking(t, c.RWMutex("a", options...).Lock)
+			reader := taking(t, c.RWMutex("a").RLock)
+			watcher := make(chan error, 1)
+			go func() { watcher <- w.client().RWMutex("a").AwaitReadable(t.Context()) }()
+			synctest.Wait()
+			release(t, before)
+			done(t, "the writer", hangs)
+			start := time.Now()
+			assert.NoError(t, <-watcher)
+			assert.True(t, time.Since(start) < 2*limit, "the watcher waited %v", time.Since(start))
+			release(t, done(t, "the reader", reader))
+		})
+	}
+}

@@ -264,7 +264,11 @@ func TestAContextTellsItsLease(t *testing.T) {
 		assert.True(t, ok && got == want, "after the release: %+v %v, want %+v", got, ok, want)
 		result, err := c.Periodic("job", time.Hour).Do(ctx, func(ctx context.Context) error {
 			want, _ = holdfast.LeaseOf(ctx)
-			return nil
+			return c.Mutex("job").Do(ctx, func(ctx context.Context) error {
+				inner, _ := holdfast.LeaseOf(ctx)
+				assert.Equal(t, inner.Others, 1, "locks beside the one with the job's name")
+				return nil
+			})
 		})
 		if err != nil || want.Name != "job" || want.Token != result.Token || want.HolderID != result.HolderID ||
 			want.Remaining <= 0 {

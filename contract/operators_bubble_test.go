@@ -116,20 +116,35 @@ func TestInspectJobShowsTheScheduleAndTheRun(t *testing.T) {
 		result, err := job.Do(t.Context(), func(context.Context) error {
 			j := see()
 			want := holdfast.Schedule{Period: time.Hour, Aligned: true, Offset: 10 * time.Minute}
-			if j.Schedule != want || j.Run == nil || j.HolderID != j.Run.HolderID || j.Due != 10*time.Minute {
+			if j.Schedule != want || j.Run == nil || j.HolderID != j.Run.HolderID || j.Due != 10*time.Minute ||
+				j.Fence != j.Run.Token {
 				t.Errorf("during a run: %+v", j)
 			}
 			return nil
 		})
 		assert.Must(t, err)
 		if j := see(); j.Schedule.Period != time.Hour || j.Run != nil || j.HolderID != result.HolderID ||
-			j.Due != 10*time.Minute {
+			j.Due != 10*time.Minute || j.Fence != result.Token || j.LastEviction != nil {
 			t.Errorf("after a run: %+v", j)
 		}
 		assert.False(t, w.state("report").Held(), "a job and a lock of the same name are separate")
 		time.Sleep(20 * time.Minute)
 		j = see()
 		assert.True(t, j.Due == 0, "due for 10 min: %+v", j)
+		_, err = job.Do(t.Context(), func(ctx context.Context) error {
+			e := holdfast.Eviction{By: "ann", Reason: "stuck", Job: true}
+			n, err := c.Evict(ctx, "report", e)
+			assert.True(t, n == 1 && err == nil, "%d, %v", n, err)
+			return nil
+		})
+		assert.Is(t, err, holdfast.ErrLost)
+		j = see()
+		assert.MustTrue(t, j.LastEviction != nil, "after an eviction: %+v", j)
+		assert.True(t, j.LastEviction.By == "ann" && j.LastEviction.Reason == "stuck", "%+v", j.LastEviction)
+		for info, err := range c.List(t.Context(), "report") {
+			assert.True(t, err == nil && info.Job != nil && info.Fence == j.Fence &&
+				*info.LastEviction == *j.LastEviction, "listed: %+v, %v", info, err)
+		}
 		_, err = c.InspectJob(t.Context(), "")
 		assert.Is(t, err, holdfast.ErrInvalid)
 	})

@@ -801,7 +801,8 @@ func TestALoopOutlivesRequestsWithoutAnswer(t *testing.T) {
 	for _, action := range []string{"begin_run", "release"} {
 		runBubble(t, action, func(t *testing.T, w *world) {
 			j := &job{t: t, take: time.Minute}
-			turns, forgoes := 0, 0
+			turns := 0
+			var forgoes atomic.Int32 // by several goroutines
 			w.LoseReply(func(asked string, _ []string) error {
 				switch {
 				case asked == "begin_run":
@@ -816,7 +817,7 @@ func TestALoopOutlivesRequestsWithoutAnswer(t *testing.T) {
 			})
 			w.FailRequest(func(asked string, _ []string) error {
 				if asked == "cancel_run" {
-					if forgoes++; forgoes%5 != 0 {
+					if forgoes.Add(1)%5 != 0 {
 						return errLink
 					}
 				}

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/audit"
-	"github.com/holdfast-go/holdfast/internal/pushfirst"
+	"github.com/holdfast-go/holdfast/internal/mark"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/quorum"
@@ -30,7 +30,7 @@ type hinted struct {
 }
 
 func (h *hinted) Run(ctx context.Context, action *script.Script, keys, args []string) (string, error) {
-	if pushfirst.Marked(ctx) {
+	if mark.IsPushFirst(ctx) || mark.IsAwaited(ctx) {
 		h.mu.Lock()
 		h.names = append(h.names, action.Name)
 		h.mu.Unlock()
@@ -120,8 +120,28 @@ func TestEveryWrapperPassesTheHintOn(t *testing.T) {
 		"audit": audit.Store(h, "channel"),
 		"lazy":  quorum.Lazy(func() (store.Store, error) { return h, nil }),
 	} {
-		_, err := s.Run(pushfirst.Mark(t.Context()), script.Inspect, []string{"holdfast:{a}"}, nil)
+		_, err := s.Run(mark.PushFirst(t.Context()), script.Inspect, []string{"holdfast:{a}"}, nil)
 		assert.Must(t, err)
 		wantHints(t, what, h, script.Inspect.Name)
 	}
+}
+
+// A renewal for which a caller waits says so, and no other: a store may read the answer to those a little late.
+func TestARenewalSaysWhetherACallerWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hinted{Store: memstore.New()}
+		a, b := overHinted(t, h)
+		l := must(t, a.Mutex("a").Lock)
+		wantHints(t, "after an acquisition", h)
+		time.Sleep(3 * ttl)
+		synctest.Wait()
+		wantHints(t, "after renewals in the background", h)
+		assert.Must(t, l.Extend(t.Context(), ttl))
+		wantHints(t, "after Extend", h, "renew")
+		info, ok := holdfast.LeaseOf(l.Context())
+		assert.MustTrue(t, ok, "no lease")
+		assert.Must(t, assert.Err(b.ExtendLease(t.Context(), info, ttl)))
+		wantHints(t, "after ExtendLease", h, "renew")
+		release(t, l)
+	})
 }

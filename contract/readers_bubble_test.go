@@ -313,6 +313,31 @@ func TestAReaderThatReleasesLaterKeepsTheLockForAll(t *testing.T) {
 	})
 }
 
+// Whatever ends the other readers of the process, the lock stays held for the delay, if the server was told of it.
+func TestTheEndOfOtherReadersShortensNoDelay(t *testing.T) {
+	for name, end := range map[string]func(w *world, c *holdfast.Client, other *holdfast.Lease){
+		"a close":       func(_ *world, c *holdfast.Client, _ *holdfast.Lease) { _ = c.Close(context.Background()) },
+		"a dead client": func(_ *world, c *holdfast.Client, _ *holdfast.Lease) { c.Abandon() },
+		"a loss": func(w *world, _ *holdfast.Client, other *holdfast.Lease) {
+			w.FailRequest(only("renew", -1, errLink))
+			_ = ended(other.Context())
+			w.FailRequest(nil)
+			_ = other.Release(context.Background())
+		},
+	} {
+		runBubble(t, name, func(t *testing.T, w *world) {
+			c := w.client()
+			a, b := must(t, c.RWMutex("a").RLock), must(t, c.RWMutex("a").RLock)
+			assert.NoError(t, a.ReleaseAfter(t.Context(), time.Hour))
+			end(w, c, b)
+			time.Sleep(time.Minute)
+			assert.True(t, w.state("a").Held(), "the lock is free within the delay")
+			time.Sleep(time.Hour)
+			w.wantFree("a")
+		})
+	}
+}
+
 // readersAndWriters is many readers and writers at once. Some upgrade, re-enter or give
 // up at the moment of their grant.
 type readersAndWriters struct {

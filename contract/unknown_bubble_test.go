@@ -34,6 +34,45 @@ func TestAnAcquisitionThatArrivesAfterItsCancelIsCancelledToo(t *testing.T) {
 	})
 }
 
+// A proxy passes a request on, and answers in place of the server. Nothing stays held, and the next try may succeed.
+func TestAnAnswerOfAProxyIsAnUnknownOutcome(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		release(t, mustLock(t, c.Mutex("warm")))
+		lose := func(action string, times int) {
+			w.LoseReply(func(name string, _ []string) error {
+				if times == 0 || name != action {
+					return nil
+				}
+				times--
+				return &holdfast.ServerError{Code: "ERR", Message: "ERR upstream failure", MayHaveRun: true}
+			})
+		}
+		lose("acquire", -1)
+		_, err := c.Mutex("a").TryLock(t.Context())
+		assert.Is(t, err, holdfast.ErrUnknownOutcome)
+		assert.Contains(t, holdfast.Hint(err), "in front of the server")
+		time.Sleep(time.Second)
+		w.wantFree("a")
+
+		for _, lock := range []func(context.Context) (*holdfast.Lease, error){
+			c.Mutex("a").TryLock, c.Mutex("a").Lock, c.RWMutex("a").RLock,
+		} {
+			lose("acquire", 1)
+			start := time.Now()
+			l := must(t, lock)
+			assert.AtMost(t, time.Since(start), time.Second, "the wait")
+			lose("renew", 1)
+			time.Sleep(ttl)
+			assert.NoError(t, l.Err())
+			lose("release", 1)
+			release(t, l)
+			time.Sleep(time.Second)
+			w.wantFree("a")
+		}
+	})
+}
+
 func TestAnAcquisitionThatAStoppedServerGrantsLaterIsCancelled(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()

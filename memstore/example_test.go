@@ -271,7 +271,7 @@ func ExampleStore_Publish() {
 	heard := make(chan string, 1)
 	stop, err := st.Listen(context.Background(), "news", store.Listener{
 		Message: func(payload string) { heard <- payload },
-		Resumed: func() {},
+		Look:    func(bool) {},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -110,8 +110,8 @@ func (s *Store) BreakSubscriptions() (resume func()) {
 		s.cut = false
 		for _, subs := range s.listeners {
 			for _, sub := range subs {
-				if sub.Resumed != nil {
-					sub.enqueue(sub.Resumed)
+				if sub.Look != nil {
+					sub.enqueue(func() { sub.Look(true) })
 				}
 			}
 		}

@@ -38,7 +38,7 @@ func listen(t *testing.T, s *memstore.Store) (heard chan string) {
 	heard = make(chan string, 100)
 	stop, err := s.Listen(t.Context(), "push:c2", store.Listener{
 		Message: func(payload string) { heard <- payload },
-		Resumed: func() { heard <- "resumed" },
+		Look:    func(bool) { heard <- "resumed" },
 	})
 	assert.Must(t, err)
 	t.Cleanup(stop)

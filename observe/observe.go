@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Observer receives events of locks and leases. It must not call the client, and it must not panic: a call that
-// it interrupts may leave its lock held.
+// Observer receives events of locks and leases. It must not call the client. If it panics, the call that reports the
+// event goes on, and the panic is written to standard error with its stack.
 //
 // The events of one call are reported in that call, and several calls may report at the same
 // time. If the observer is slow, it delays the call. Renewals, losses and leaks are reported in

@@ -335,7 +335,7 @@ func TestAPollWithoutAnAnswerMovesNoHold(t *testing.T) {
 func TestWaitersAreToldOnceAfterAPause(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
 		told := 0
-		stop, err := s.Listen(t.Context(), "push:c", store.Listener{Resumed: func() { told++ }})
+		stop, err := s.Listen(t.Context(), "push:c", store.Listener{Look: func(bool) { told++ }})
 		assert.Must(t, err)
 		defer stop()
 		time.Sleep(time.Minute)

@@ -5,7 +5,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/holdfast-go/holdfast/internal/batch"
+	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -26,11 +29,7 @@ func (s *Store) check(ctx context.Context, keys, args []string) (string, error) 
 	}
 	timeout := s.requestTimeout(ctx, 0)
 	own, err := askEach(ctx, s.servers, func(ctx context.Context, _ int, n *node) ([]wire.CheckLine, error) {
-		answer, err := n.call(ctx.Done(), timeout, script.Check, keys, args)
-		if err != nil {
-			return nil, err
-		}
-		return wire.ParseChecks(answer, len(keys))
+		return n.check(ctx, timeout, keys, args)
 	})
 	if err != nil {
 		return "", err
@@ -55,6 +54,29 @@ func (s *Store) check(ctx context.Context, keys, args []string) (string, error) 
 		words[l] = lines[l].String()
 	}
 	return strings.Join(words, "\n"), nil
+}
+
+// check asks a node about several tokens. If it refuses because of one key, the others are asked for without that: see
+// node.renew. What it refuses is unread.
+func (n *node) check(ctx context.Context, timeout time.Duration, keys, args []string) ([]wire.CheckLine, error) {
+	list := make([]wire.CheckLine, len(keys))
+	send := func(from, to int) error {
+		answer, err := n.call(ctx.Done(), timeout, script.Check, keys[from:to], args[from:to])
+		if err != nil {
+			return err
+		}
+		some, err := wire.ParseChecks(answer, to-from)
+		copy(list[from:], some)
+		return err
+	}
+	err := send(0, len(keys))
+	if !batch.ConcernsAKey(err) || len(keys) == 1 {
+		return list, err
+	}
+	for l, refused := range batch.Apart(len(keys), err, send) {
+		list[l].Unread = list[l].Unread || refused != nil
+	}
+	return list, nil
 }
 
 // mostRecords is how many records a check reads at the same time, at most. Each is read on all
@@ -120,8 +142,11 @@ func (s *Store) checkToken(merged *wire.Record, own map[int]wire.Record, token u
 			}
 		}
 	}
-	if live >= s.majority {
+	switch {
+	case live >= s.majority:
 		return answer
+	case majority.MayHold(live, len(own), len(s.nodes)):
+		return wire.CheckLine{Unread: true} // the client then reads the record, which says which servers did not answer
 	}
 	found := merged.Check(token)
 	found.Live, found.Unknown = false, false // a majority has the attempt, but not as a live hold

@@ -271,7 +271,7 @@ func TestAPushThatNobodyConfirmsDoesNotCount(t *testing.T) {
 		l, s := w.lock(w.client(), "x"), w.store()
 		heard := make(chan string, 10)
 		stop, err := s.Listen(t.Context(), "holdfast:push:A", store.Listener{
-			Message: func(payload string) { heard <- payload }, Resumed: func() {},
+			Message: func(payload string) { heard <- payload }, Look: func(bool) {},
 		})
 		assert.Must(t, err)
 		defer stop()

@@ -91,14 +91,14 @@ func TestAReleaseWaitsForTheCoordinator(t *testing.T) {
 func TestASubscriptionNeedsAMajorityAndEnds(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
 		told := 0
-		l := store.Listener{Message: func(string) { told++ }, Resumed: func() { told++ }}
+		l := store.Listener{Message: func(string) { told++ }, Look: func(bool) { told++ }}
 		stop, err := s.Listen(context.Background(), "push:c", l)
 		assert.Must(t, err)
 		own := s.listeners.On("push:c")[0]
 		stop()
 		told = 0
 		own.Message("x")
-		own.Resumed()
+		own.Look(true)
 		assert.Equal(t, told, 0, "how often it was told")
 		for i := range 2 {
 			s.nodes[i].Store = &silentNode{Store: memstore.New()}
@@ -200,7 +200,7 @@ func TestARepeatedRequestKeepsItsRound(t *testing.T) {
 func TestWaitersPollWhenAServerFallsSilent(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
 		told := 0
-		stop, err := s.Listen(t.Context(), "push:c", store.Listener{Resumed: func() { told++ }})
+		stop, err := s.Listen(t.Context(), "push:c", store.Listener{Look: func(bool) { told++ }})
 		assert.Must(t, err)
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -216,15 +216,20 @@ func TestWaitersPollWhenAServerFallsSilent(t *testing.T) {
 func TestWaitersPollWhileAServerTakesNoSubscription(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
 		told, n := 0, s.nodes[2]
-		stop, err := s.Listen(t.Context(), "push:c", store.Listener{Missing: func() { told++ }})
+		stop, err := s.Listen(t.Context(), "push:c", store.Listener{Look: func(bool) { told++ }})
 		assert.Must(t, err)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		for _, answers := range []bool{true, false} {
-			n.noteAnswers(answers, s.now(), 0)
-			n.Store.(*silentNode).ear.Missing()
+		for _, look := range []struct {
+			answers, restored bool
+			times             int
+		}{{true, false, 1}, {false, false, 0}, {false, true, 1}} {
+			n.noteAnswers(look.answers, s.now(), 0)
+			synctest.Wait() // one that falls silent makes them poll, too
+			told = 0
+			n.Store.(*silentNode).ear.Look(look.restored)
+			assert.Equal(t, told, look.times, "how often they were told, %+v", look)
 		}
-		assert.Equal(t, told, 1, "how often they were told")
 		stop()
 	})
 }
@@ -271,7 +276,7 @@ func TestASubscriptionEndsAlone(t *testing.T) {
 		var stops []func()
 		for i, channel := range []string{"push:c", "push:c", "push:d"} {
 			stop, err := s.Listen(t.Context(), channel, store.Listener{
-				Message: func(string) { told[i]++ }, Resumed: func() {},
+				Message: func(string) { told[i]++ }, Look: func(bool) {},
 			})
 			assert.Must(t, err)
 			stops = append(stops, stop)

@@ -162,7 +162,7 @@ func (e *nodeError) Unwrap() error { return e.err }
 // there.
 func isRefusal(err error) bool {
 	var r *store.ServerError
-	return errors.As(err, &r)
+	return errors.As(err, &r) && !r.MayHaveRun
 }
 
 // isFinal reports whether a node has refused for good. A node that is loading, or has too few
@@ -187,13 +187,13 @@ func (s *servers) noMajority(failed map[int]error) error {
 		}
 		e.Missing = append(e.Missing, &nodeError{n.name(), err})
 		var r *store.ServerError
-		if errors.As(err, &r) {
+		if errors.As(err, &r) && !r.MayHaveRun {
 			refusals[r.Code] = append(refusals[r.Code], n.name())
 		}
 	}
 	for _, missing := range e.Missing {
 		var r *store.ServerError
-		if errors.As(missing, &r) && len(refusals[r.Code]) >= s.majority {
+		if errors.As(missing, &r) && !r.MayHaveRun && len(refusals[r.Code]) >= s.majority {
 			who := refusals[r.Code]
 			return &nodeError{fmt.Sprintf("quorum: %d of %d nodes (%s)",
 				len(who), len(s.nodes), strings.Join(who, ", ")), errors.Unwrap(missing)}

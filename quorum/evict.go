@@ -28,6 +28,9 @@ import (
 // After an error some nodes may have ended their holds, and the holder may have lost its majority:
 // its next renewal tells. The operator can repeat the eviction with the same token. A node that has
 // ended its hold already then says that it is free.
+//
+// Example: two of three nodes answer, and one of these had a holder. Its hold has ended there, and if it has a majority
+// with the third node, it loses that. But whether it held the lock is not known, so the answer is an error.
 func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) {
 	if len(args) != 5 && len(args) != 7 && len(args) != 8 {
 		return "", refuse(ErrUnsupported, "ERR", "evict takes 5, 7 or 8 arguments, not %d", len(args))
@@ -53,7 +56,7 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 				each[i] = append(each[i], args[7:]...) // whether it asks
 			}
 		}
-		changed, err := s.evictTokens(ctx, keys, each, ended)
+		changed, silent, err := s.evictTokens(ctx, keys, each, ended)
 		if err != nil {
 			return "", err
 		}
@@ -66,6 +69,10 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 		switch n := majority.Rank(slices.Collect(maps.Values(ended)), len(s.nodes)); {
 		case n > 0:
 			return fmt.Sprintf("evicted %d", n), nil
+		case len(changed) == 0 && args[2] != wire.Force && // a record that is removed by force need not be a holder's
+			majority.MayHold(len(ended), len(s.nodes)-len(silent), len(s.nodes)):
+			return "", fmt.Errorf("quorum: the holds on the servers that answered have ended, or are to end: %w",
+				&wire.UnprovenError{Silent: silent})
 		case len(changed) == 0:
 			return "free", nil
 		case len(ended) == 0 || tries == 3:
@@ -76,17 +83,17 @@ func (s *Store) evict(ctx context.Context, keys, args []string) (string, error) 
 }
 
 // evictTokens evicts the holder on each node by the holder's token there, and adds the number
-// of ended holds to ended. It returns the tokens of other holders that it met, by node.
+// of ended holds to ended. It returns the tokens of other holders that it met, by node, and which nodes did not answer.
 func (s *Store) evictTokens(
 	ctx context.Context, keys []string, args [][]string, ended map[int]int,
-) (changed map[int]uint64, err error) {
+) (changed map[int]uint64, silent []string, err error) {
 	changed = make(map[int]uint64)
 	timeout := s.requestTimeout(ctx, 0)
 	answers, err := askEach(ctx, s.servers, func(ctx context.Context, i int, n *node) (wire.Answer, error) {
 		return wire.Parsed(n.call(ctx.Done(), timeout, script.Evict, keys, args[i]))
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i, a := range answers {
 		switch a.Kind {
@@ -97,7 +104,7 @@ func (s *Store) evictTokens(
 		default: // free on this node
 		}
 	}
-	return changed, nil
+	return changed, silentOf(s.servers, answers), nil
 }
 
 // tokensOnNodes returns the tokens that the nodes have for the hold with this token on the

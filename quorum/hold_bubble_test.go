@@ -3,6 +3,7 @@ package quorum_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestALockIsHeldOnAllServersAndReleasedOnAll(t *testing.T) {
@@ -87,6 +89,56 @@ func TestARefusalByAMajorityNamesTheServers(t *testing.T) {
 		assert.MustTrue(t, errors.As(err, &refused) && refused.Code == "OOM", "error %v", err)
 		for _, name := range []string{"server-0", "server-2", "server-3", "OOM no memory"} {
 			assert.Contains(t, err.Error(), name)
+		}
+	})
+}
+
+// A proxy in front of a server passes requests on, and answers in place of the server. The hold there is cancelled.
+func TestAnAnswerOfAProxyLeavesNoHold(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		w.release(w.lock(c, "x"))
+		synctest.Wait()
+		failing := true
+		for _, i := range []int{0, 2, 3} {
+			w.peers[i].LoseReply(func(string, []string) error {
+				if !failing {
+					return nil
+				}
+				return &store.ServerError{Code: "ERR", Message: "ERR upstream failure", MayHaveRun: true}
+			})
+		}
+		assert.Is(t, assert.Err(c.Mutex("x").TryLock(t.Context())), holdfast.ErrUnknownOutcome)
+		failing = false
+		time.Sleep(2 * time.Second) // failed cancels are sent again
+		w.wantOn("x", "00000")
+		w.release(w.lock(c, "x"))
+	})
+}
+
+// A server refuses one lock to the user, and another server is away. The leases of the other locks live on.
+func TestARefusedLockCostsTheOthersNoVote(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
+		names, leases := []string{"a", "b", "c", "d", "e"}, map[string]*holdfast.Lease{}
+		for _, name := range names {
+			leases[name] = w.lock(c, name)
+		}
+		for _, p := range w.peers[:2] {
+			p.FailRequest(func(action string, keys []string) error {
+				if action == "renew" && slices.Contains(keys, "holdfast:{b}") {
+					return &store.ServerError{Code: "NOPERM", Message: "NOPERM No permissions to access a key"}
+				}
+				return nil
+			})
+		}
+		w.kill(4)
+		time.Sleep(ttl / 2)
+		w.kill(3)
+		time.Sleep(3 * ttl)
+		for _, name := range names {
+			err := leases[name].Err()
+			assert.Equal(t, err == nil, name != "b", "the lease of %q lives: %v", name, err)
 		}
 	})
 }

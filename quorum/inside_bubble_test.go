@@ -165,7 +165,7 @@ func TestACancelWithoutAnAnswerIsSentForAsLongAsTheHoldMayLast(t *testing.T) {
 func TestWaitersPollWhenANodesSubscriptionStands(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, _ *acquisition) {
 		var resumed atomic.Int32
-		stop, err := s.Listen(context.Background(), "push:c", store.Listener{Resumed: func() { resumed.Add(1) }})
+		stop, err := s.Listen(context.Background(), "push:c", store.Listener{Look: func(bool) { resumed.Add(1) }})
 		assert.Must(t, err)
 		defer stop()
 		time.Sleep(time.Minute)
@@ -249,7 +249,7 @@ func TestAnOlderWordOfAGrantTakesNothingBack(t *testing.T) {
 func TestAFailedCollectIsCountedAndEndsInAPoll(t *testing.T) {
 	inside(t, func(t *testing.T, s *Store, acq *acquisition) {
 		var resumed atomic.Int32
-		stop, err := s.Listen(context.Background(), "push:c", store.Listener{Resumed: func() { resumed.Add(1) }})
+		stop, err := s.Listen(context.Background(), "push:c", store.Listener{Look: func(bool) { resumed.Add(1) }})
 		assert.Must(t, err)
 		defer stop()
 		time.Sleep(time.Minute)

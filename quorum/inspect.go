@@ -30,7 +30,8 @@ func (s *Store) inspect(ctx context.Context, keys, args []string) (string, error
 // attempt has the same name on all nodes.
 //
 // The records are not of one instant. While a lock changes hands, server 1 may still name the old
-// holder and server 2 the new one. If neither has a majority, the lock looks free.
+// holder and server 2 the new one. If neither has a majority, the lock looks free. If the servers that did not answer
+// could give one of them a majority, the record names those servers: then nobody knows whether the lock is free.
 func (s *servers) readRecord(ctx context.Context, keys []string) (wire.Record, map[int]wire.Record, error) {
 	timeout := s.requestTimeout(ctx, 0)
 	own, err := askEach(ctx, s, func(ctx context.Context, _ int, n *node) (wire.Record, error) {
@@ -59,5 +60,19 @@ func (s *servers) readRecord(ctx context.Context, keys []string) (wire.Record, m
 		}
 		records = append(records, r)
 	}
-	return majority.Merge(records, len(s.nodes)), own, nil
+	merged := majority.Merge(records, len(s.nodes))
+	if majority.Unproven(records, len(s.nodes)) {
+		merged.Silent = silentOf(s, own)
+	}
+	return merged, own, nil
+}
+
+// silentOf names the nodes that are not among the answers.
+func silentOf[T any](s *servers, answers map[int]T) (names []string) {
+	for i, n := range s.nodes {
+		if _, answered := answers[i]; !answered {
+			names = append(names, n.name())
+		}
+	}
+	return names
 }

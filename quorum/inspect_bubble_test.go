@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,19 +33,93 @@ func TestALockWithVeryManyReadersIsShownWhole(t *testing.T) {
 	})
 }
 
-// A holder is one that a majority of all servers has. Most of those that answer are not enough.
-func TestAHolderOnMostOfTheServersThatAnswerIsNone(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		for i, p := range w.peers[:2] {
-			answer, err := p.Store.Run(t.Context(), script.Acquire, []string{"holdfast:{x}"}, []string{
-				fmt.Sprintf("c/1.%d", i+1), "30000", "630000", "x", "0", "holdfast:push:",
-			})
-			assert.MustTrue(t, err == nil, "%q, %v", answer, err)
+// A holder is one that a majority of all servers has. A lock is free only if the servers that do not answer cannot give
+// anybody a majority, whatever they have.
+func TestALockIsFreeOnlyIfThatIsProven(t *testing.T) {
+	for _, c := range []struct {
+		have, dead []int
+		want       string
+	}{
+		{nil, []int{3, 4}, "free"},
+		{[]int{0}, nil, "free"},
+		{[]int{0, 1}, nil, "free"},
+		{[]int{0}, []int{4}, "free"},
+		{[]int{0}, []int{3, 4}, "unproven"},
+		{[]int{0, 3, 4}, []int{3, 4}, "unproven"}, // it is held
+		{[]int{0, 1}, []int{4}, "unproven"},
+		{[]int{0, 1}, []int{3, 4}, "unproven"},
+		{[]int{0, 1, 2}, []int{3, 4}, "held"},
+	} {
+		calls := map[string]func(c *holdfast.Client, ctx context.Context) (int, error){
+			"Inspect": func(c *holdfast.Client, ctx context.Context) (int, error) {
+				info, err := c.Inspect(ctx, "x")
+				return len(info.Holders), err
+			},
+			"Holders": func(c *holdfast.Client, ctx context.Context) (int, error) {
+				info, err := c.Holders(ctx, "x")
+				return len(info.Holders), err
+			},
+			"List": func(c *holdfast.Client, ctx context.Context) (n int, err error) {
+				for info, bad := range c.List(ctx, "") {
+					n, err = n+len(info.Holders), errors.Join(err, bad)
+				}
+				return n, err
+			},
+			"Evict": func(c *holdfast.Client, ctx context.Context) (int, error) {
+				return c.Evict(ctx, "x", holdfast.Eviction{By: "op", Reason: "test"})
+			},
+			"Evict AtOnce": func(c *holdfast.Client, ctx context.Context) (int, error) {
+				return c.Evict(ctx, "x", holdfast.Eviction{By: "op", Reason: "test", AtOnce: true})
+			},
 		}
+		for name, call := range calls {
+			bubble(t, func(t *testing.T, w *world) {
+				for _, i := range c.have {
+					answer, err := w.peers[i].Store.Run(t.Context(), script.Acquire, []string{"holdfast:{x}"}, []string{
+						fmt.Sprintf("c/1.%d", i+1), "30000", "630000", "x", "0", "holdfast:push:",
+					})
+					assert.MustTrue(t, err == nil, "%q, %v", answer, err)
+				}
+				client := w.client()
+				w.kill(c.dead...)
+				n, err := call(client, t.Context())
+				got := "free"
+				switch {
+				case err != nil && strings.Contains(err.Error(), "only the servers that did not answer can tell"):
+					got = "unproven"
+					assert.Contains(t, holdfast.Hint(err), "ask again when the servers")
+				case err != nil:
+					got = err.Error()
+				case n > 0:
+					got = "held"
+				}
+				assert.Equal(t, got, c.want, "%s, a holder on %v, without answers from %v", name, c.have, c.dead)
+				if name == "Evict AtOnce" { // what is left has no majority
+					n, err := call(client, t.Context())
+					assert.True(t, n == 0 && err == nil, "evicted again: %d, %v", n, err)
+				}
+			})
+		}
+	}
+}
+
+// Nor is a token called stale while the servers that do not answer may make its lease live.
+func TestATokenIsStaleOnlyIfThatIsProven(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		c := w.client()
 		w.kill(3, 4)
-		info, err := w.client().Inspect(t.Context(), "x")
+		l, err := c.Mutex("x", holdfast.Checked()).Lock(t.Context())
 		assert.Must(t, err)
-		assert.Equal(t, len(info.Holders), 0, "holders on two of five, of which three answer")
+		assert.NoError(t, c.Check(t.Context(), "x", l.Token()))
+		w.revive(3, 4)
+		w.kill(0)
+		err = c.Check(t.Context(), "x", l.Token())
+		assert.True(t, err != nil && !errors.Is(err, holdfast.ErrNotHeld), "got %v", err)
+		assert.Contains(t, err.Error(), "only the servers that did not answer can tell")
+		w.revive(0)
+		assert.NoError(t, c.Check(t.Context(), "x", l.Token()))
+		assert.Is(t, c.Check(t.Context(), "x", l.Token()+1<<10), holdfast.ErrNotHeld)
+		w.release(l)
 	})
 }
 

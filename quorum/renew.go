@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/batch"
 	"github.com/holdfast-go/holdfast/internal/majority"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
@@ -70,11 +71,7 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 	}
 	// Every request is counted, also if the caller gives up: what a node extends, it holds for longer.
 	done := s.startOnEach(func(i int, n *node) error {
-		answer, err := n.call(nil, timeout, script.Renew, keys, renewArgs(i, args[0], args[1], leases))
-		var list []wire.Renewal
-		if err == nil {
-			list, err = wire.ParseRenewals(answer, len(leases))
-		}
+		list, err := n.renew(i, timeout, args[0], args[1], leases)
 		answers[i] <- list
 		return err
 	})
@@ -99,13 +96,45 @@ func (s *Store) renew(ctx context.Context, keys, args []string) (string, error) 
 			}
 			list := <-answers[r.i]
 			for l := range leases {
-				leases[l].note(r.i, list[l])
+				if leases[l].note(r.i, list[l]); list[l].Err != nil {
+					failed[r.i] = list[l].Err
+				}
 			}
 		case <-ctx.Done():
 			return "", s.interrupted(ctx, failed, heard)
 		}
 	}
 	return s.concludeRenewal(leases, failed, start, timeout)
+}
+
+// renew renews leases on node i. A node refuses a whole request if the user may not write one of its keys. Then it
+// is asked for the halves, and so on: the other leases keep its vote.
+//
+// Example: an operator takes the key of "b" from the user on server 1, and server 2 is away. Servers 1 and 3 renew "a",
+// and of "b" too little is known. If server 1 were not asked for "a" alone, "a" would end together with "b".
+func (n *node) renew(i int, timeout time.Duration, retention, ttlMS string, leases []renewal) ([]wire.Renewal, error) {
+	list, end := make([]wire.Renewal, len(leases)), n.servers.now()+timeout
+	send := func(from, to int) error {
+		keys, args := renewArgs(i, retention, ttlMS, leases[from:to])
+		left := max(end-n.servers.now(), time.Millisecond)
+		answer, err := n.call(nil, left, script.Renew, keys, args)
+		if err != nil {
+			return err
+		}
+		some, err := wire.ParseRenewals(answer, to-from)
+		copy(list[from:], some)
+		return err
+	}
+	err := send(0, len(leases))
+	if !batch.ConcernsAKey(err) || len(leases) == 1 {
+		return list, err
+	}
+	for l, refused := range batch.Apart(len(leases), err, send) {
+		if refused != nil {
+			list[l].Err = refused
+		}
+	}
+	return list, nil
 }
 
 // prefixes returns the prefixes of the keys, each once.
@@ -157,18 +186,19 @@ func (s *Store) parseRenewals(ctx context.Context, keys, args []string) ([]renew
 	return leases, s.requestTimeout(ctx, shortest), nil
 }
 
-// renewArgs returns the arguments for node i, which knows each attempt by an identity of its
+// renewArgs returns the keys and the arguments for node i, which knows each attempt by an identity of its
 // own.
-func renewArgs(i int, retention, ttlMS string, leases []renewal) []string {
-	args := []string{retention, ttlMS}
+func renewArgs(i int, retention, ttlMS string, leases []renewal) (keys, args []string) {
+	args = []string{retention, ttlMS}
 	for l := range leases {
 		id := leases[l].attempt
 		if leases[l].attempts != nil {
 			id = leases[l].attempts[i].id
 		}
+		keys = append(keys, leases[l].key)
 		args = append(args, wire.LeaseWord(id, leases[l].ttlMS, leases[l].owner, ttlMS))
 	}
-	return args
+	return keys, args
 }
 
 // note records what node i said of the lease.
@@ -182,6 +212,7 @@ func renewArgs(i int, retention, ttlMS string, leases []renewal) []string {
 func (ren *renewal) note(i int, r wire.Renewal) {
 	ren.waiters[i] = r.Waiting
 	switch {
+	case r.Err != nil: // it has said nothing of this lease
 	case r.Evicted:
 		ren.votes[i] = majority.Evicted
 	case !r.Held:

@@ -201,7 +201,9 @@ func TestARenewalIsBoundedByItsShortestLease(t *testing.T) {
 			leases, timeout, err := s.parseRenewals(t.Context(), keys, args)
 			assert.Must(t, err)
 			assert.Equal(t, timeout, 100*time.Millisecond, "%v: the bound", words)
-			assert.EqualSlices(t, renewArgs(0, "7000", "4000", leases), args, "each server is asked for each TTL")
+			asked, with := renewArgs(0, "7000", "4000", leases)
+			assert.EqualSlices(t, asked, keys, "each server is asked for each lock")
+			assert.EqualSlices(t, with, args, "each server is asked for each TTL")
 		}
 	})
 }

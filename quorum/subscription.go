@@ -17,7 +17,7 @@ import (
 
 // Listen implements [store.Store]. It returns when a majority has confirmed, and the other
 // nodes have failed or had time to answer. Those are tried again until they confirm, which
-// Resumed reports.
+// Look reports.
 //
 // The order of the end matters. First nobody finds the subscription any more, and a function of
 // the listener that runs just now is waited for. Then the goroutines are told to end, and waited for.
@@ -49,10 +49,9 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 					own.Message(payload) // not a push of a grant
 				}
 			},
-			Resumed: own.Resumed,
-			Missing: func() {
-				if !n.isSilent() { // else nobody waits at this server
-					own.Missing()
+			Look: func(restored bool) {
+				if restored || !n.isSilent() { // nobody waits at a silent server
+					own.Look(restored)
 				}
 			},
 			Awaited: l.Awaited,
@@ -88,7 +87,7 @@ func (s *Store) Listen(ctx context.Context, channel string, l store.Listener) (s
 // client is told to poll, as after any interruption.
 //
 // Only the first subscription is made here. If it breaks later, the node's own store makes it
-// again, and calls Resumed.
+// again, and calls Look.
 func (n *node) keepSubscribed(
 	life context.Context, channel string, to store.Listener, timeout time.Duration, first func(error),
 ) {
@@ -101,7 +100,7 @@ func (n *node) keepSubscribed(
 		}
 		if err == nil {
 			if try > 0 {
-				to.Resumed()
+				to.Look(true)
 			}
 			<-life.Done()
 			stop()
@@ -176,6 +175,6 @@ func (s *Store) recheckAll() {
 	s.rechecks.due, s.rechecks.last = false, s.now()
 	s.mu.Unlock()
 	for _, l := range s.listeners.All() {
-		l.Resumed()
+		l.Look(true)
 	}
 }

@@ -501,7 +501,7 @@ func (acq *acquisition) push(payload string) {
 // recheck makes the client poll.
 func (acq *acquisition) recheck() {
 	for _, l := range acq.listeners() {
-		l.Resumed()
+		l.Look(true)
 	}
 }
 

@@ -301,7 +301,7 @@ func TestAHoldFromBeforeThePollDoesNotCount(t *testing.T) {
 		s := w.store()
 		heard := make(chan string, 10)
 		stop, err := s.Listen(t.Context(), "holdfast:push:A", store.Listener{
-			Message: func(payload string) { heard <- payload }, Resumed: func() {},
+			Message: func(payload string) { heard <- payload }, Look: func(bool) {},
 		})
 		assert.Must(t, err)
 		defer stop()

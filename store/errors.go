@@ -7,13 +7,16 @@ import "errors"
 var ErrNotSent = errors.New("holdfast: server cannot be reached")
 
 // ServerError is the refusal of a server: it answered with an error, and the
-// script changed nothing. A store makes it from the server's answer.
+// script changed nothing, unless MayHaveRun is set. A store makes it from the server's answer.
 type ServerError struct {
 	// Code is the error's code word: "NOPERM", "OOM", "READONLY", "WRONGTYPE". A refusal
 	// without a code, which a script may raise, has the code "ERR".
 	Code string
 	// Message is the whole answer of the server, with its code.
 	Message string
+	// MayHaveRun: the answer is not one that Redis or Valkey is known to give in place of running a script. A proxy
+	// may have made it when it had passed the request on. So the outcome is unknown, and the refusal is transient.
+	MayHaveRun bool
 }
 
 func (e *ServerError) Error() string { return "holdfast: server: " + e.Message }
@@ -27,5 +30,5 @@ func (e *ServerError) Transient() bool {
 		"NOREPLICAS", "MISCONF", "MAXCLIENTS":
 		return true
 	}
-	return false
+	return e.MayHaveRun
 }

@@ -29,9 +29,9 @@ type Store interface {
 	Run(ctx context.Context, s *script.Script, keys, args []string) (string, error)
 
 	// Listen subscribes to channel and returns once the server has confirmed the subscription:
-	// a message published after that is delivered, or Resumed is called. If the connection is
-	// lost, the store subscribes again by itself, without limit, and calls Resumed after each
-	// confirmation, because messages may have been missed.
+	// a message published after that is delivered, or Look is called. If the connection is
+	// lost, the store subscribes again by itself, without limit, and calls Look after each
+	// confirmation, because messages may have been lost.
 	//
 	// The functions of l are called one at a time and must not block. ctx bounds only the wait
 	// for the confirmation. On error nothing is subscribed. stop ends the subscription, waits
@@ -90,7 +90,7 @@ type Broadcaster interface {
 }
 
 // Simulated is a Store with its own time or randomness, such as a fake in virtual time. A
-// client uses them instead of the real ones.
+// client uses them instead of the real ones, also while it holds a mutex: they must not panic.
 type Simulated interface {
 	Store
 	// Clock returns a monotonic clock for the leases. nil: the real one.
@@ -104,12 +104,10 @@ type Simulated interface {
 type Listener struct {
 	// Message receives the payload of each message.
 	Message func(payload string)
-	// Resumed is called when the subscription is restored after a break, in which messages may
-	// have been lost.
-	Resumed func()
-	// Missing is called about once a second while the subscription cannot be restored. No message arrives then, so a
-	// listener that waits for one looks itself. A store of several servers may leave it out.
-	Missing func()
+	// Look is called when messages may have been lost, so a listener that waits for one looks itself: after a break,
+	// when the subscription is restored, and about once a second while it cannot be restored. A store of several
+	// servers may leave out the calls while it is not restored at a few of them.
+	Look func(restored bool)
 	// Awaited reports whether somebody waits for a message now; nil: somebody always does. Only then
 	// must a store notice soon that the connection of the subscription is dead. Awaited returns at once.
 	Awaited func() bool

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"html"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -28,12 +29,7 @@ type at struct {
 	value float64
 }
 
-// sheets are the plots of docs/scaling.md.
-var sheets = []struct {
-	name   string
-	panels []panel
-}{{"curves", panels}}
-
+// panels are the plots of docs/scaling.md, on one sheet.
 var panels = []panel{
 	{"Waiters in the queue of one lock", "server µs", []line{
 		{"waiters", "join-µs", "join"}, {"waiters", "turn-µs", "turn"}, {"waiters", "poll-µs", "poll"},
@@ -162,7 +158,7 @@ func (p panel) draw(b *strings.Builder, f *figures.Figures, x, y float64) error 
 	if len(sizes) < 2 {
 		return fmt.Errorf("panel %q: nobody measured it at two sizes", p.title)
 	}
-	ticks := sorted(sizes)
+	ticks := slices.Sorted(maps.Keys(sizes))
 	r := frame{
 		left: x + panelLeft, top: y + panelTop,
 		wide: panelWide - panelLeft - panelRight, tall: panelTall - panelTop - panelBottom,
@@ -226,14 +222,6 @@ func (p panel) drawLines(b *strings.Builder, r frame, drawn [][]at) {
 		fmt.Fprintf(b, `<text class="f%d" x="%.1f" y="%.1f">%s</text>`+"\n",
 			l.line, r.left+r.wide+8, l.y+4, html.EscapeString(what))
 	}
-}
-
-func sorted(sizes map[int]bool) (list []int) {
-	for size := range sizes {
-		list = append(list, size)
-	}
-	slices.Sort(list)
-	return list
 }
 
 func classed(b *strings.Builder, x, y float64, anchor, class, what, more string) {

@@ -55,7 +55,7 @@ type book struct {
 
 func pick(curves bool) book {
 	if curves {
-		return book{"curves.json", drawSheets}
+		return book{"curves.json", drawCurves}
 	}
 	return book{"figures.json", drawPlots}
 }
@@ -72,16 +72,9 @@ func drawPlots(f *figures.Figures) (map[string]string, error) {
 	return svgs, nil
 }
 
-func drawSheets(f *figures.Figures) (map[string]string, error) {
-	svgs := make(map[string]string)
-	for _, s := range sheets {
-		svg, err := drawSheet(f, s.panels)
-		if err != nil {
-			return nil, err
-		}
-		svgs[s.name] = svg
-	}
-	return svgs, nil
+func drawCurves(f *figures.Figures) (map[string]string, error) {
+	svg, err := drawSheet(f, panels)
+	return map[string]string{"curves": svg}, err
 }
 
 func draw(b book, into, page string, files []string) error {

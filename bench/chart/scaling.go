@@ -20,10 +20,18 @@ var computed = map[string]func(f *figures.Figures) string{
 	"storm": stormTable,
 }
 
-// least is the lowest value of a metric, as text: other load can only add to it.
-func least(f *figures.Figures, benchmark, metric string) string {
+// lowest is the lowest value of a metric: other load can only add to it. It is no number if nobody measured it.
+func lowest(f *figures.Figures, benchmark, metric string) float64 {
 	if values := f.Samples[benchmark][metric]; len(values) > 0 {
-		return number(slices.Min(values))
+		return slices.Min(values)
+	}
+	return math.NaN()
+}
+
+// least is lowest as text.
+func least(f *figures.Figures, benchmark, metric string) string {
+	if v := lowest(f, benchmark, metric); !math.IsNaN(v) {
+		return number(v)
 	}
 	return "–"
 }
@@ -52,15 +60,8 @@ func serversTable(f *figures.Figures) string {
 		for _, op := range ops {
 			cells = append(cells, least(f, evalsha, op+"-µs"))
 		}
-		lowest := func(metric string) float64 {
-			values := f.Samples[evalsha][metric]
-			if len(values) == 0 {
-				return math.NaN()
-			}
-			return slices.Min(values)
-		}
-		cells = append(cells, number((lowest("acquire-µs")+lowest("release-µs"))/
-			(lowest("raw-set-µs")+lowest("raw-release-µs"))))
+		cost := func(take, give string) float64 { return lowest(f, evalsha, take) + lowest(f, evalsha, give) }
+		cells = append(cells, number(cost("acquire-µs", "release-µs")/cost("raw-set-µs", "raw-release-µs")))
 		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 	}
 	return b.String()

@@ -93,16 +93,9 @@ func (p plot) marks(f *figures.Figures) []mark {
 
 // present leaves out what was not measured.
 func present(marks []mark) []mark {
-	var some []mark
-	for _, m := range marks {
-		for _, v := range m.values {
-			if v >= 0 {
-				some = append(some, m)
-				break
-			}
-		}
-	}
-	return some
+	return slices.DeleteFunc(marks, func(m mark) bool {
+		return !slices.ContainsFunc(m.values, func(v float64) bool { return v >= 0 })
+	})
 }
 
 // unexplained are figures that nobody has explained yet, so neither a plot nor a table shows them.

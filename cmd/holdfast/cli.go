@@ -155,8 +155,14 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	if known, _, err := cmd.Find(args[:1]); err == nil && known != cmd {
+		return exit.Usage(fmt.Sprintf("the command %s stands behind --", args[0]), "write holdfast "+args[0]+" first")
+	}
 	cmd.SuggestionsMinimumDistance = 2
 	hint := "holdfast help lists the commands"
+	if args[0] == "" {
+		return exit.Usage("the command is empty", hint)
+	}
 	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
 		hint = "did you mean holdfast " + like[0] + "?"
 	}

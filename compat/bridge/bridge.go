@@ -135,11 +135,11 @@ func (m *Mutex) acquire(ctx context.Context, acquire acquireFunc) (*Lease, error
 func under(
 	ctx context.Context, first *holdfast.Lease, native *holdfast.Mutex, acquire acquireFunc,
 ) (second *holdfast.Lease, again bool, err error) {
-	wait, cancel := context.WithCancelCause(first.Context()) // it has the values of ctx
-	defer cancel(nil)
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	both, cancel := context.WithCancel(first.Context()) // it has the values of ctx
+	defer cancel()
+	stop := context.AfterFunc(ctx, cancel)
 	defer stop()
-	second, err = acquire(native, &waitContext{Context: wait, caller: ctx})
+	second, err = acquire(native, &waitContext{Context: first.Context(), both: both, caller: ctx})
 	if err == nil && first.Err() == nil {
 		return second, false, nil
 	}
@@ -159,18 +159,23 @@ func under(
 }
 
 // waitContext ends with the lease of the old form or with the caller's context. If the caller's ends it,
-// its error is that one's, so the native form says itself why the wait failed.
+// its error is that one's, so the native form says itself why the wait failed. The embedded context is not the one
+// that ends with both: a child would be cancelled by that one directly, and would not ask for this error.
 type waitContext struct {
-	context.Context // of the lease
+	context.Context                 // of the lease
+	both            context.Context // ends with either
 	caller          context.Context
 }
+
+// Done returns a channel that is closed when either context has ended.
+func (c *waitContext) Done() <-chan struct{} { return c.both.Done() }
 
 // Deadline returns that of the caller's context.
 func (c *waitContext) Deadline() (time.Time, bool) { return c.caller.Deadline() }
 
 // Err returns an error if either context has ended.
 func (c *waitContext) Err() error {
-	err := c.Context.Err()
+	err := c.both.Err()
 	if end := c.caller.Err(); err != nil && end != nil {
 		return end
 	}

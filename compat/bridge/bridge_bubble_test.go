@@ -162,6 +162,19 @@ func TestALockThatGivesUpHoldsNothing(t *testing.T) {
 	})
 }
 
+// The end of the caller's context is told as such, also if a limit of the wait is longer.
+func TestADeadlineBeforeTheLimitOfTheWaitIsADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.lock(w.instance(bridge.Native))
+		limited := w.client(w.native).Mutex("a", holdfast.MaxWait(time.Hour))
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		_, err := bridge.New(bridge.Both, w.client(w.old).Mutex("a"), limited).Lock(ctx)
+		want(t, "the wait", err, context.DeadlineExceeded)
+	})
+}
+
 func TestALockThatGivesUpSaysWhyTheNativeFormFailed(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  error

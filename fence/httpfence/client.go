@@ -62,7 +62,7 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Refused returns a [*fence.StaleError] if a [Guard] refused the request of this answer because its
-// token is stale, and otherwise nil. The answer's body is not touched.
+// token is stale, and otherwise nil: look at the status, too. The answer's body is not touched.
 func Refused(answer *http.Response) error {
 	seen := number(answer.Header, SeenHeader)
 	if answer.StatusCode != http.StatusPreconditionFailed || seen == 0 { // 0: another precondition failed

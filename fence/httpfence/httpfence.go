@@ -44,7 +44,7 @@ type Guard struct {
 	// oldest tokens it keeps only the highest token, and judges every resource that it does not know
 	// by that. So it accepts no late caller. It may refuse a caller that acquired its lock before that
 	// token was given: this caller gets through when it has acquired the lock again. If the locks of
-	// the callers are on servers whose clocks differ, use a Memory.
+	// the callers are on servers whose clocks differ, or have another library's numbers as tokens, use a Memory.
 	Memory fence.Memory
 	// Resource names what a request is about. Default: the path of its URL.
 	Resource func(*http.Request) string
@@ -86,7 +86,8 @@ type caller struct {
 //
 // In this process, unless Memory is an [Ask], next runs for one token of a resource at a time. If a
 // request comes with a higher token, the contexts of those that run are cancelled with a [*fence.StaleError] as
-// cause, and the new one waits until they have returned. Between instances only the check at
+// cause, and the new one waits until they have returned. So put an http.TimeoutHandler around the Guard's handler:
+// in it, it would return before the work has ended. Between instances only the check at
 // the beginning is shared. A handler that writes to a database checks there too, with the token
 // that [Token] returns.
 func (g *Guard) Handler(next http.Handler) http.Handler {

@@ -47,7 +47,7 @@ const DefaultPrefix = "fence:"
 type Guard struct {
 	Store Runner
 	// Prefix begins the names of the guard's keys: PREFIX{RESOURCE}, or PREFIX and the resource if
-	// that has a hash tag. Default: [DefaultPrefix].
+	// that has a hash tag. So a and {a} are one resource. Default: [DefaultPrefix].
 	Prefix string
 }
 
@@ -83,20 +83,25 @@ const mostWords = 7000
 // a script are exact only up to 2^53.
 const width = 20
 
-// The scripts. KEYS[1] is the guard's key: a hash with the token, and the last call under it with its
-// answer. A client library may send a call twice; the second time gets the answer of the first.
+// The scripts. KEYS[1] is the guard's key: a hash with the token, and the last calls with their answers, the newest
+// first: 340 bytes of them, which are 20, or fewer if some were refused. A call may be sent twice; the second time gets
+// the answer of the first, also after a newer token. If that may be forgotten, ARGV[3] keeps it from running again.
 var (
 	writeScript = define("fence_write", `#!lua
 local call = redis.call
-local token, id = ARGV[1], ARGV[2]
-local seen = call('HMGET', KEYS[1], 'token', 'call', 'answer')
+local token, id, again = ARGV[1], ARGV[2], ARGV[3] == 'again'
+local seen = call('HMGET', KEYS[1], 'token', 'calls')
+local calls = seen[2] or ''
 if seen[1] then
 if #seen[1] ~= #token then return redis.error_reply('FORMAT the key of the guard has something else') end
+local _, found = string.find(calls, id .. ' ', 1, true)
+local before = found and string.match(calls, '^([^\n]*)\n', found + 1)
+if before then return before end
+if again and #calls == 340 then return 'unknown' end
 if seen[1] > token then return 'stale ' .. seen[1] end
-if seen[2] == id then return seen[3] end
 end
 call('HSET', KEYS[1], 'token', token)
-local answer, at, key = 'ok', 3, 2
+local answer, at, key = 'ok', 4, 2
 for n = 1, tonumber(ARGV[at]) do
 local words = {ARGV[at + 1]}
 local keys, args = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
@@ -105,18 +110,19 @@ for i = 1, args do words[#words + 1] = ARGV[at + 3 + i] end
 at = at + 3 + args
 local done = redis.pcall(unpack(words))
 if type(done) == 'table' and done.err then
-answer = 'failed ' .. n .. ' ' .. done.err
+answer = string.sub(string.gsub('failed ' .. n .. ' ' .. done.err, '\n', ' '), 1, 200)
 break
 end
 end
 -- The token again: a command, such as FLUSHDB, may have removed it.
-call('HSET', KEYS[1], 'token', token, 'call', id, 'answer', answer)
+call('HSET', KEYS[1], 'token', token, 'calls', string.sub(id .. ' ' .. answer .. '\n' .. calls, 1, 340))
 return answer
 `)
-	readScript = define("fence_read", `#!lua
+	// A server that is full may be asked, and may forget. As it is not declared to write nothing, a replica refuses it.
+	readScript = define("fence_read", `#!lua flags=allow-oom
 return redis.call('HGET', KEYS[1], 'token') or '0'
 `)
-	resetScript = define("fence_reset", `#!lua
+	resetScript = define("fence_reset", `#!lua flags=allow-oom
 redis.call('DEL', KEYS[1])
 return 'ok'
 `)
@@ -135,8 +141,8 @@ func define(name, text string) *script.Script {
 // refuses the whole step, the error is a *store.ServerError, and nothing has changed. After any
 // other error the outcome is unknown. Do it again under the same lease: an equal token is
 // accepted, so the commands must be safe to repeat. If only the
-// connection breaks, Do sends the step once more. It takes effect once, unless another call under the same
-// token comes between.
+// connection breaks, Do sends the step once more, and it takes effect once. If so many other calls came between that
+// the server cannot know whether it ran, the error is that of the broken connection.
 //
 // If keys are in different slots of a Cluster, a command has more than 7,000 words, or a key is the guard's
 // own, the error is a [fence.ErrInvalid], and nothing was sent.
@@ -145,7 +151,7 @@ func (g Guard) Do(ctx context.Context, resource string, token uint64, commands .
 	if err != nil {
 		return err
 	}
-	args := []string{fmt.Sprintf("%0*d", width, token), rand.Text(), strconv.Itoa(len(commands))}
+	args := []string{fmt.Sprintf("%0*d", width, token), rand.Text()[:13], "first", strconv.Itoa(len(commands))}
 	for _, c := range commands {
 		args = append(args, c.Name, strconv.Itoa(len(c.Keys)), strconv.Itoa(len(c.Args)))
 		args = append(args, c.Args...)
@@ -173,8 +179,8 @@ func (g Guard) Do(ctx context.Context, resource string, token uint64, commands .
 	return fmt.Errorf("redisfence: the script answered %q", answer)
 }
 
-// write sends the step, and once more if its connection broke: the guard's key has the answer to the
-// last call. No store repeats it by itself, because a copy that arrives after another call would take
+// write sends the step, and once more if its connection broke: the guard's key has the answers to the
+// last calls. No store repeats it by itself, because a copy that arrives after many calls would take
 // effect again.
 func (g Guard) write(ctx context.Context, keys, args []string) (string, error) {
 	definite := func(err error) bool {
@@ -185,8 +191,10 @@ func (g Guard) write(ctx context.Context, keys, args []string) (string, error) {
 	if err == nil || definite(err) || ctx.Err() != nil {
 		return answer, err
 	}
+	args = slices.Clone(args) // the store may still have the first
+	args[2] = "again"
 	second, failed := g.Store.Run(ctx, writeScript, keys, args)
-	if definite(failed) {
+	if definite(failed) || second == "unknown" {
 		return "", err // the outcome of the first is still unknown
 	}
 	return second, failed

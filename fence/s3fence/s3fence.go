@@ -73,8 +73,8 @@ func hasCode(err error, codes ...string) bool {
 	return false
 }
 
-// Probe returns an error if the store does not know the conditions. It writes a small object under
-// prefix and deletes it.
+// Probe returns an error if the store does not keep the conditions, or gives two versions of an object one ETag, as
+// one that makes it of the size and the time does. It writes a small object under prefix and deletes it.
 func (b Bucket) Probe(ctx context.Context, prefix string) (err error) {
 	key := prefix + "probe-" + rand.Text()
 	if err := b.Put(ctx, key, []byte("1"), ""); err != nil {
@@ -84,10 +84,18 @@ func (b Bucket) Probe(ctx context.Context, prefix string) (err error) {
 		_, gone := b.Client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.Name, Key: &key})
 		err = errors.Join(err, gone)
 	}()
-	for _, version := range []string{"", `"00000000000000000000000000000000"`} {
-		if err := b.Put(ctx, key, []byte("2"), version); !errors.Is(err, objectfence.ErrChanged) {
-			return errors.Join(fmt.Errorf("s3fence: the store ignores the conditions of PutObject: "+
-				"it cannot guard objects (version %q)", version), err)
+	_, version, err := b.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err := b.Put(ctx, key, []byte("2"), version); err != nil {
+		return fmt.Errorf("s3fence: the store refuses the version %q that it has just named: "+
+			"it cannot guard objects: %w", version, err)
+	}
+	for _, old := range []string{"", version} {
+		if err := b.Put(ctx, key, []byte("3"), old); !errors.Is(err, objectfence.ErrChanged) {
+			return errors.Join(fmt.Errorf("s3fence: the store ignores the conditions of PutObject, or names two "+
+				"versions alike: it cannot guard objects (version %q)", old), err)
 		}
 	}
 	return nil

@@ -43,6 +43,8 @@ func (t Trigger) quote() (q quoted, err error) {
 		err = fmt.Errorf("%w: a Trigger with a Key or Tokens needs a Resource", fence.ErrInvalid)
 	case t.Resource != "" && t.Column != "":
 		err = fmt.Errorf("%w: a Trigger keeps its tokens in a Column or under a Resource, not both", fence.ErrInvalid)
+	case t.Resource != "" && (!utf8.ValidString(t.Resource) || strings.Contains(t.Resource, "\x00")):
+		err = fmt.Errorf("%w: the name of the resource is no text: %q", fence.ErrInvalid, t.Resource)
 	case t.Resource != "":
 		err = fence.Check(t.Resource, 1)
 	}

@@ -60,7 +60,8 @@ type Guard struct {
 	Table string
 }
 
-// Migration is the statement that creates the table if it does not exist.
+// Migration is the statement that creates the table if it does not exist. If two programs run it for the first time at
+// once, PostgreSQL may refuse one of them, because the table exists: run it again.
 func (g Guard) Migration() string {
 	name, end := "VARCHAR(255)", ""
 	switch g.Dialect {

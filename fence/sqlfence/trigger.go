@@ -11,8 +11,10 @@ import "strings"
 //
 // A row that is deleted is forgotten: whoever inserts it again, also under a lower token, is accepted. With
 // Resource the token outlives the row. In PostgreSQL TRUNCATE is refused, or with a Resource for the whole
-// table checked. There a partition has the trigger for its rows, but not that for TRUNCATE, nor that of a Resource
-// without a Key: a statement that names the partition is not checked by those, so give it a Trigger of its own.
+// table checked. There a partition has the trigger for its rows, but not that for TRUNCATE: create that on the
+// partition, too, with the same function. Nor has it those of a Resource without a Key: a statement that names the
+// partition is not checked by them, so give it a Trigger of its own. A table that INHERITS from Table has no trigger
+// at all: give it one, by Up without ADD COLUMN.
 // In MySQL and MariaDB neither TRUNCATE nor a foreign key's cascade fires a trigger: there, give parent and child
 // one Resource. From MySQL 9.7 on cascades do, if enable_cascade_triggers is on.
 //

@@ -51,6 +51,8 @@ func TestATriggerRefusesWhatItCannotName(t *testing.T) {
 		"the name of a resource has 1 to 255 bytes, not 256": {
 			{Dialect: postgres, Table: "a", Resource: strings.Repeat("x", 256)},
 		},
+		`the name of the resource is no text: "\xff"`:         {{Dialect: mysql, Table: "a", Resource: "\xff"}},
+		`the name of the resource is no text: "a\x00"`:        {{Dialect: postgres, Table: "a", Resource: "a\x00"}},
 		"SQLite has no variable that ends with a transaction": {{Dialect: sqlfence.SQLite, Table: "a"}},
 		"choose PostgreSQL, MySQL or SQLite":                  {{Table: "a"}},
 	} {
@@ -77,6 +79,9 @@ func TestRefusedKnowsWhatTriggersSay(t *testing.T) {
 		want := fence.StaleError{Resource: "is stale", Token: 5, Seen: 6}
 		assert.True(t, errors.As(got, &stale) && *stale == want, "%v", got)
 	}
+	var lines *fence.StaleError
+	got := sqlfence.Refused(errors.New("fence: token 5 of bill/two\nlines is stale, 6 was seen"))
+	assert.True(t, errors.As(got, &lines) && lines.Resource == "bill/two\nlines", "%v", got)
 	for _, err := range []error{nil, errors.New("fence: token -1 of a is stale, 0 was seen"), errors.New("fence: a")} {
 		assert.True(t, sqlfence.Refused(err) == err, "%v", err) //nolint:errorlint // it is the same one
 	}

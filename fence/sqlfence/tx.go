@@ -124,8 +124,8 @@ func (d Dialect) Do(ctx context.Context, db *sql.DB, token uint64, f func(tx *sq
 	return tx.Commit()
 }
 
-// refusal is what the triggers say.
-var refusal = regexp.MustCompile(`fence: token (-?\d+) of (.*) is stale, (\d+) was seen`)
+// refusal is what the triggers say. The name of a resource may have lines.
+var refusal = regexp.MustCompile(`(?s)fence: token (-?\d+) of (.*) is stale, (\d+) was seen`)
 
 // Refused returns a [*fence.StaleError] if err, of any driver or ORM, says that a [Trigger] has refused the token,
 // and else err as it is. Its Resource is the name of the table, or the resource.

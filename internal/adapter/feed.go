@@ -215,7 +215,7 @@ func (f *Feed) Confirmed(name string) {
 	}
 	h.mu.Unlock()
 	for _, sub := range resumed {
-		sub.Resumed()
+		sub.Look(true)
 	}
 }
 

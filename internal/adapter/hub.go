@@ -41,7 +41,7 @@ type Driver struct {
 // Hub knows who listens to which channel. It has a [Feed] for each node with a channel.
 //
 // If a channel moves to another node, or its node is lost, it is unrouted until its new node
-// is known. Then its listeners' Resumed is called, as after any break.
+// is known. Then its listeners' Look is called, as after any break.
 type Hub struct {
 	Driver Driver
 
@@ -314,7 +314,7 @@ func (h *Hub) remind() {
 	}
 	h.mu.Unlock()
 	for _, sub := range missing {
-		sub.Missing()
+		sub.Look(false)
 	}
 }
 

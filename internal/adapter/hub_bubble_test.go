@@ -50,8 +50,13 @@ func startListen(ctx context.Context, h *Hub, name string) *recorder {
 	go func() {
 		got.stop, got.err = h.Listen(ctx, name, store.Listener{
 			Message: func(payload string) { got.messages = append(got.messages, payload) },
-			Resumed: func() { got.resumed++ },
-			Missing: func() { got.missing++ },
+			Look: func(restored bool) {
+				if restored {
+					got.resumed++
+				} else {
+					got.missing++
+				}
+			},
 		})
 	}()
 	synctest.Wait()
@@ -124,7 +129,7 @@ func TestAStoppedListenerGetsNothingMore(t *testing.T) {
 	})
 }
 
-func TestResumedIsCalledWhenASubscriptionIsRestored(t *testing.T) {
+func TestAListenerLooksWhenItsSubscriptionIsRestored(t *testing.T) {
 	hubBubble(t, func(t *testing.T, nodes *fakeNodes, h *Hub) {
 		got := startListen(t.Context(), h, "a")
 		f := <-nodes.feeds
@@ -141,7 +146,7 @@ func TestResumedIsCalledWhenASubscriptionIsRestored(t *testing.T) {
 }
 
 // A listener whose subscription stood, and cannot be restored, is told so once a second, whatever becomes of the tries.
-func TestMissingIsCalledWhileASubscriptionCannotBeRestored(t *testing.T) {
+func TestAListenerLooksWhileItsSubscriptionCannotBeRestored(t *testing.T) {
 	for _, try := range []struct {
 		takes  time.Duration
 		worked bool

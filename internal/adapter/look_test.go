@@ -54,7 +54,8 @@ func TestADozeEnds(t *testing.T) {
 		}
 		return true
 	})
-	assert.Equal(t, asked, 3, "asked until there is an answer")
+	// On a busy machine, the answer is under way for longer than a nap.
+	assert.AtMost(t, asked, int(longestDoze/longestNap), "asked until there is an answer")
 }
 
 // Renewals look for a small part of the time, together.

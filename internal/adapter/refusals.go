@@ -3,8 +3,8 @@ package adapter
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,7 +13,43 @@ import (
 
 // Refusal makes a ServerError of the server's whole message.
 func Refusal(message string) *store.ServerError {
-	return &store.ServerError{Code: code(message), Message: message}
+	code := code(message)
+	return &store.ServerError{Code: code, Message: message, MayHaveRun: !isServers(code, message)}
+}
+
+// The answers to a script by which Redis and Valkey say that it has not run, or that a step of it was refused. All else
+// may come from a proxy, which passes a request on and then gives up the answer: "upstream failure" (Envoy), "ERR
+// Connection timed out" (twemproxy), "ERR Proxy error". The lock may be held then. If a row is missing,
+// a call that waits tries again, and a try costs a cancel in the background. A row too many costs a hold that nobody
+// knows of, until its TTL is over.
+var (
+	serversCodes = []string{
+		"NOSCRIPT", "NOPERM", "NOAUTH", "WRONGPASS", "DENIED", "MAXCLIENTS", "OOM", "READONLY", "MISCONF", "NOREPLICAS",
+		"LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "CROSSSLOT", "MOVED", "ASK", "REDIRECT", "TRYAGAIN",
+		"UNKILLABLE", "NOTBUSY", "NOPROTO", "EXECABORT", "INPROG", "WAITAOF", "WRONGTYPE", "FORMAT",
+	}
+	// serversTexts follow the code ERR, or come without one.
+	serversTexts = []string{
+		"unknown command", "unknown subcommand", "unsupported command", "wrong number of arguments", "syntax error",
+		"value is not an integer", "Number of keys can't be", "invalid DB index", "DB index is out of range",
+		"SELECT is not allowed in cluster mode", "This instance has cluster support disabled", "Protocol error",
+		"AUTH ", "Client sent AUTH", "invalid password", "Can't execute '", "command not allowed",
+		"operation not permitted",
+	}
+)
+
+// isServers reports whether the answer is in the table. Whatever speaks of a script comes from where scripts run; that
+// also holds for the texts that the scripts themselves answer.
+func isServers(code, message string) bool {
+	if code != "ERR" {
+		return slices.Contains(serversCodes, code)
+	}
+	text := strings.TrimPrefix(message, "ERR ")
+	if strings.Contains(text, "script") || strings.Contains(text, ": mode is of no such form") ||
+		strings.HasPrefix(text, "set_limit: ") {
+		return true
+	}
+	return slices.ContainsFunc(serversTexts, func(begin string) bool { return strings.HasPrefix(text, begin) })
 }
 
 // TLSRefusal is the refusal of one end to use TLS with the other: the client does not trust
@@ -66,21 +102,6 @@ func ClosedClient(library string) *store.ServerError {
 func NoClient(maker, library string) *store.ServerError {
 	return &store.ServerError{Code: "CLIENT", Message: "CLIENT " + maker + " got a nil client: " +
 		"pass a " + library + " client"}
-}
-
-// NotSentError is the error of a request that was not sent.
-func NotSentError(who string, err error) error {
-	return fmt.Errorf("%w: %s: %w", store.ErrNotSent, who, err)
-}
-
-// Who names the client library in front of an error, and the server unless the error does.
-func Who(library, addr string, err error) string {
-	for _, word := range strings.FieldsFunc(addr, func(r rune) bool { return r == ',' || r == ' ' }) {
-		if strings.Contains(word, ":") && strings.Contains(err.Error(), word) {
-			return library
-		}
-	}
-	return library + ": " + addr
 }
 
 // code returns the code word of an error message.

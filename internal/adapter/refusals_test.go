@@ -41,6 +41,40 @@ func TestALackOfPermissionIsRecognisedOnEveryServer(t *testing.T) {
 	}
 }
 
+// What a server is known to answer in place of running a script proves that it has not run. The rest may come from a
+// proxy that passes requests on, word for word from the code of some. rueidis removes the code ERR, go-redis does not.
+func TestOnlyAKnownRefusalProvesThatAScriptHasNotRun(t *testing.T) {
+	for said, mayHaveRun := range map[string]bool{
+		"NOSCRIPT No matching script. Please use EVAL.":                    false,
+		"BUSY Redis is busy running a script. You can only call":           false,
+		"CLUSTERDOWN Hash slot not served":                                 false,
+		"WRONGPASS invalid username-password pair or user is disabled.":    false,
+		"ERR unknown command 'evalsha', with args beginning with:":         false,
+		"ERR max number of clients reached":                                false,
+		"ERR Error compiling script (new function): user_script:1:":        false,
+		"ERR user_script:4: attempt to index a nil value script: 70, on @": false,
+		"ERR acquire: mode is of no such form, or asks for no permit":      false,
+		"ERR set_limit: the number of permits is below 0":                  false,
+		"FORMAT the record holdfast:{x} is damaged":                        false,
+		"unsupported command 'evalsha'":                                    false, // Envoy, before it passes it on
+		"upstream failure":                                                 true,  // Envoy
+		"upstream protocol error":                                          true,
+		"ERR upstream failure":                                             true, // as rueidis' adapter reads it
+		"ERR Connection timed out":                                         true, // twemproxy
+		"ERR Broken pipe":                                                  true,
+		"ERR server connection close":                                      true, // Predixy
+		"ERR handle response, backend conn reset":                          true, // Codis
+		"ERR Proxy error":                                                  true,
+		"TIMEOUT the backend did not answer":                               true,
+		"ERR":                                                              true,
+		"":                                                                 true,
+	} {
+		got := Refusal(said)
+		assert.Equal(t, got.MayHaveRun, mayHaveRun, "%q may have run", said)
+		assert.Equal(t, got.MayHaveRun, got.MayHaveRun && got.Transient(), "%q is tried again", said)
+	}
+}
+
 func TestRedirectionsAreReadExactly(t *testing.T) {
 	for said, want := range map[string]string{
 		"MOVED 3999 127.0.0.1:6381": "3999 127.0.0.1:6381 false",

@@ -37,7 +37,7 @@ func TestAChannelDroppedWhileTheConnectionIsReplaced(t *testing.T) {
 	resumed := make(chan string, 10)
 	stops := make(map[string]func())
 	for _, name := range []string{"a", "b", "c"} {
-		stop, err := h.Listen(t.Context(), name, store.Listener{Resumed: func() { resumed <- name }})
+		stop, err := h.Listen(t.Context(), name, store.Listener{Look: func(bool) { resumed <- name }})
 		assert.Must(t, err)
 		stops[name] = stop
 	}
@@ -100,7 +100,7 @@ func TestARefusedChannelDoesNotReplaceTheConnection(t *testing.T) {
 			}
 		}
 	}}}
-	stop, err := h.Listen(t.Context(), "mine", store.Listener{Resumed: func() { t.Error("resumed") }})
+	stop, err := h.Listen(t.Context(), "mine", store.Listener{Look: func(bool) { t.Error("resumed") }})
 	assert.Must(t, err)
 	f := <-feeds
 	for range 2 {

@@ -4,8 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/backoff"
@@ -23,12 +27,25 @@ const (
 	Lost                   // the client closed the connection: it may have run, and another try may fail too
 )
 
-// SocketFailure classifies a request by its socket's error. An error that is not a socket's is
+// unsentError is the error of a request that reached no server.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
+
+// Unsent returns err as the reason why a request reached no server.
+func Unsent(err error) error { return unsentError{err} }
+
+// FailureOf classifies a request by its error, which is not a refusal. An error of no socket is
 // final, and so is a timeout.
-func SocketFailure(err error) Failure {
+func FailureOf(err error) Failure {
+	var unsent unsentError
 	var op *net.OpError
 	switch {
-	case !errors.As(err, &op):
+	case errors.As(err, &unsent):
+		return NotSent
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return Broken
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), !errors.As(err, &op):
 		return Final
 	case op.Op == "dial":
 		return NotSent
@@ -105,6 +122,41 @@ func (r Retry) Do(
 			return "", ended, err
 		}
 	}
+}
+
+// Explain turns an error of a client library into what [store.Store] promises. broke is why an earlier request of the
+// same action got no answer, or nil. addr names the servers.
+func (r Retry) Explain(ctx context.Context, library string, addr func() string, err, broke error) error {
+	if refusal := r.Refusal(err); refusal != nil {
+		if broke == nil {
+			return refusal
+		}
+		return fmt.Errorf("%s: %s: no answer to an earlier request: %w; then: %s",
+			library, addr(), broke, refusal.Message)
+	}
+	if broke == nil && r.Classify(ctx, err) == NotSent {
+		return fmt.Errorf("%w: %s: %w", store.ErrNotSent, who(library, addr(), err), err)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = Timeout(ctx, err)
+	}
+	if broke == nil {
+		return fmt.Errorf("%s: %w", who(library, addr(), err), err)
+	}
+	if r.Refusal(broke) != nil {
+		broke = errors.New(broke.Error()) // a text, because it does not answer the last request
+	}
+	return fmt.Errorf("%s: %w, after %w", who(library, addr(), err), err, broke)
+}
+
+// who names the client library in front of an error, and the server unless the error does.
+func who(library, addr string, err error) string {
+	for _, word := range strings.FieldsFunc(addr, func(r rune) bool { return r == ',' || r == ' ' }) {
+		if strings.Contains(word, ":") && strings.Contains(err.Error(), word) {
+			return library
+		}
+	}
+	return library + ": " + addr
 }
 
 // Transient reports whether a refusal says only that the key's place is changing: a slot

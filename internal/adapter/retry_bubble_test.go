@@ -3,6 +3,8 @@ package adapter
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"syscall"
@@ -25,8 +27,11 @@ func TestTheFailureOfARequestIsReadFromItsSocket(t *testing.T) {
 		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, Broken},
 		{&net.OpError{Op: "write", Err: syscall.EPIPE}, Broken},
 		{errors.New("no socket's"), Final},
+		{context.DeadlineExceeded, Final},
+		{Unsent(context.DeadlineExceeded), NotSent},
+		{fmt.Errorf("reading: %w", io.EOF), Broken},
 	} {
-		assert.Equal(t, SocketFailure(test.err), test.want, "%v", test.err)
+		assert.Equal(t, FailureOf(test.err), test.want, "%v", test.err)
 	}
 }
 
@@ -50,7 +55,7 @@ func (tr *trial) send() (string, error) {
 func retry(patient bool) Retry {
 	return Retry{
 		Tries: 2, Failover: patient,
-		Classify: func(_ context.Context, err error) Failure { return SocketFailure(err) },
+		Classify: func(_ context.Context, err error) Failure { return FailureOf(err) },
 		Refusal: func(err error) *store.ServerError {
 			var refused *store.ServerError
 			errors.As(err, &refused)
@@ -131,7 +136,7 @@ func TestTheEndOfTheContextDoesNotHideWhyNothingWasSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, why := range []error{errNoPort, errReplica} {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-			connecting := &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
+			connecting := Unsent(&net.OpError{Op: "dial", Err: context.DeadlineExceeded})
 			tr := &trial{errs: []error{why, connecting}, took: 2 * time.Second}
 			_, err, broke := retry(true).Do(ctx, true, tr.send)
 			cancel()

@@ -21,6 +21,6 @@ func TestAnErrorNamesItsServerOnce(t *testing.T) {
 		{"cluster of 10.0.0.8:6379, 10.0.0.7:6379", silent, "lib: cluster of 10.0.0.8:6379, 10.0.0.7:6379"},
 		{"primary behind Sentinel", dial, "lib: primary behind Sentinel"},
 	} {
-		assert.Equal(t, Who("lib", c.addr, c.err), c.want, "in front of %q, of %s", c.err, c.addr)
+		assert.Equal(t, who("lib", c.addr, c.err), c.want, "in front of %q, of %s", c.err, c.addr)
 	}
 }

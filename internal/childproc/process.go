@@ -26,7 +26,7 @@ type Process struct {
 	ended  chan struct{}
 }
 
-// Start starts a process and tells it config, as a line of JSON. Start calls hear for each line
+// Start starts a process and tells it config, as a line of JSON; nil is not told. Start calls hear for each line
 // that the process reports. Then it calls gone, once, with how the process ended and what it
 // wrote to its standard error. A kill may cut off the last line. The process ends with this one,
 // see [StartTied].
@@ -51,7 +51,9 @@ func Start(
 		return nil, fmt.Errorf("starting %s: %w", cmd.Path, err)
 	}
 	go p.listen(out, hear, gone)
-	p.Tell(string(first))
+	if config != nil {
+		p.Tell(string(first))
+	}
 	return p, nil
 }
 
@@ -69,6 +71,9 @@ func (p *Process) listen(out io.Reader, hear func(line []byte), gone func(err er
 // Tell gives the process an order. A process that has just ended does not take it,
 // which its end will explain.
 func (p *Process) Tell(order string) { _, _ = io.WriteString(p.orders, order+"\n") }
+
+// ID is the number of the process.
+func (p *Process) ID() int { return p.cmd.Process.Pid }
 
 // Ended is closed when the process has ended, and gone has returned.
 func (p *Process) Ended() <-chan struct{} { return p.ended }

@@ -28,8 +28,8 @@ func (s *Span) Type() string { return "DUR" }
 // Set reads the value. It is not negative.
 func (s *Span) Set(text string) error {
 	var d time.Duration
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		if math.IsNaN(seconds) || math.Abs(seconds) > math.MaxInt64/float64(time.Second)/2 {
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(seconds) {
+		if math.Abs(seconds) > math.MaxInt64/float64(time.Second)/2 {
 			return fmt.Errorf("%q is too long", text)
 		}
 		d = time.Duration(seconds * float64(time.Second))
@@ -53,10 +53,10 @@ func withDays(text string) (d time.Duration, err error) {
 	if found && rest == "" {
 		rest = "0"
 	}
-	if d, err = time.ParseDuration(rest); err != nil || bad != nil {
+	if d, err = time.ParseDuration(rest); err != nil || bad != nil || math.IsNaN(n) {
 		return 0, fmt.Errorf("%q is not a duration: write seconds, as in 2.5, or 500ms, 10s, 5m, 1h30m, 1d", text)
 	}
-	if whole := n*float64(24*time.Hour) + float64(d); math.IsNaN(n) || math.Abs(whole) > math.MaxInt64/2 {
+	if whole := n*float64(24*time.Hour) + float64(d); math.Abs(whole) > math.MaxInt64/2 {
 		return 0, fmt.Errorf("%q is too long", text)
 	}
 	return time.Duration(n*float64(24*time.Hour)) + d, nil

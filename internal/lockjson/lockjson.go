@@ -5,6 +5,7 @@ package lockjson
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -54,6 +55,16 @@ type (
 		Released    bool              `json:"released"`
 		Ending      bool              `json:"ending"`
 		Tags        map[string]string `json:"tags"`
+	}
+	// Node is a server of a quorum.
+	Node struct {
+		Address       string  `json:"address"`
+		Answers       bool    `json:"answers"`
+		Counts        bool    `json:"counts"`
+		Why           string  `json:"why"` // it does not count
+		RoundTripMS   float64 `json:"round_trip_ms"`
+		ClockOffsetMS float64 `json:"clock_offset_ms"`
+		ClockErrorMS  float64 `json:"clock_error_ms"`
 	}
 	// Waiter has a position in the wait queue.
 	Waiter struct {
@@ -115,6 +126,20 @@ func Of(s holdfast.LockInfo, key string) State {
 		}
 	}
 	return j
+}
+
+// WithJob is a lock together with the job of the same name: the run is one of the holders.
+func WithJob(s holdfast.LockInfo, job holdfast.JobInfo) holdfast.LockInfo {
+	if s.Fence == 0 { // the lock has no record
+		s.Fence = job.Fence
+	}
+	if job.Run != nil {
+		s.Holders = append(slices.Clip(s.Holders), *job.Run)
+	}
+	if e := job.LastEviction; e != nil && (s.LastEviction == nil || e.At.After(s.LastEviction.At)) {
+		s.LastEviction = e
+	}
+	return s
 }
 
 // Used is how many permits of a semaphore are held.
@@ -206,6 +231,9 @@ func (c Client) Who() string {
 
 // Stamp is an instant in UTC, with milliseconds.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// Millis is a duration in milliseconds, with three digits after the point.
+func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // Tags are tags as JSON: never null.
 func Tags(tags map[string]string) map[string]string {

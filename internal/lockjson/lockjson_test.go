@@ -150,6 +150,20 @@ func TestTheStateIsTheContract(t *testing.T) {
 	assert.Equal(t, string(got), golden, "the state")
 }
 
+// What holds the name is the lock's holder and the job's run.
+func TestALockAndItsJobAreOne(t *testing.T) {
+	run, holder := holdfast.Holder{Token: 7}, holdfast.Holder{Token: 5}
+	at := time.Unix(1000, 0)
+	job := holdfast.JobInfo{Fence: 8, Run: &run, LastEviction: &holdfast.EvictionInfo{At: at, By: "ann"}}
+	alone := WithJob(holdfast.LockInfo{Name: "a"}, job)
+	assert.True(t, alone.Held() && alone.Holders[0].Token == 7 && alone.Fence == 8 && alone.LastEviction.By == "ann",
+		"a job alone: %+v", alone)
+	later := &holdfast.EvictionInfo{At: at.Add(time.Second), By: "bob"}
+	both := WithJob(holdfast.LockInfo{Fence: 5, Holders: []holdfast.Holder{holder}, LastEviction: later}, job)
+	assert.True(t, len(both.Holders) == 2 && both.Fence == 5 && both.LastEviction.By == "bob", "both: %+v", both)
+	assert.False(t, WithJob(holdfast.LockInfo{}, holdfast.JobInfo{Fence: 8}).Held(), "a job that does not run is held")
+}
+
 func TestAFreeLockHasListsAndNoNulls(t *testing.T) {
 	got, err := json.Marshal(Of(holdfast.LockInfo{Name: "a"}, "k"))
 	assert.Must(t, err)

@@ -2,6 +2,7 @@ package majority
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -325,6 +326,45 @@ func TestOneRecordOfSeveral(t *testing.T) {
 	r = Merge([]wire.Record{{Absent: true}, one(50, 9, 45, 0), {Absent: true}}, 5)
 	assert.True(t, !r.Absent && r.Now.Equal(at(50)) && r.Fence == 0 && len(r.Holders) == 0, "%+v", r)
 	assert.True(t, Merge([]wire.Record{{Absent: true}, {Absent: true}, {Absent: true}}, 5).Absent, "it is absent")
+}
+
+// A holder is left out for certain only if the servers that did not answer cannot give it a majority.
+func TestWhoMayHoldBesideThoseThatAreShown(t *testing.T) {
+	for _, c := range []struct {
+		n       int
+		records []string // the holders on each server that answered
+		want    bool
+	}{
+		{1, []string{""}, false},
+		{1, []string{"A"}, false},
+		{3, []string{"", ""}, false},
+		{3, []string{"A", ""}, true},
+		{3, []string{"A", "A"}, false}, // it is shown
+		{3, []string{"A", "", ""}, false},
+		{3, []string{"A", "B", ""}, false},
+		{4, []string{"A", "", ""}, false}, // three of four are a majority
+		{4, []string{"A", "A", ""}, true},
+		{5, []string{"A", "", ""}, true},
+		{5, []string{"A", "", "", ""}, false},
+		{5, []string{"A", "A", "", ""}, true},
+		{5, []string{"A", "B", ""}, true},
+		{5, []string{"A", "A", "A"}, false},
+		{5, []string{"A B", "A B", "A"}, true}, // A reads, and B may, too
+		{5, []string{"A", "A", "B", "", ""}, false},
+	} {
+		var records []wire.Record
+		for _, names := range c.records {
+			r := wire.Record{}
+			for _, name := range strings.Fields(names) {
+				r.Holders = append(r.Holders, wire.HolderLine{Mode: wire.Shared, Attempt: name})
+			}
+			records = append(records, r)
+		}
+		assert.Equal(t, Unproven(records, c.n), c.want, "of %d, that have %q", c.n, c.records)
+	}
+	r := wire.Record{Silent: []string{"10.0.0.1:6379", "node 2"}}
+	read, err := wire.ParseRecord(Format(&r))
+	assert.True(t, err == nil && slices.Equal(read.Silent, r.Silent), "read as %q, %v", read.Silent, err)
 }
 
 // An eviction is shown with the attempts that it ended.

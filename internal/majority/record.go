@@ -48,17 +48,18 @@ func Merge(records []wire.Record, n int) wire.Record {
 	return r
 }
 
-// holders returns the holders that a majority of n servers has, ordered by token.
-func holders(records []wire.Record, now time.Time, n int) []wire.HolderLine {
-	type holder struct {
-		line    wire.HolderLine
-		tokens  []uint64
-		entries []int
-		lefts   []time.Duration
-		age     time.Duration
-		ending  int // so many servers say that it is to end
-	}
-	var all []*holder
+// holder is one holder, as the servers that have it say.
+type holder struct {
+	line    wire.HolderLine
+	tokens  []uint64
+	entries []int
+	lefts   []time.Duration
+	age     time.Duration
+	ending  int // so many servers say that it is to end
+}
+
+// collect returns the holders that any server has.
+func collect(records []wire.Record) (all []*holder) {
 	for i := range records {
 		for _, line := range records[i].Holders {
 			at := slices.IndexFunc(all, func(h *holder) bool {
@@ -78,8 +79,12 @@ func holders(records []wire.Record, now time.Time, n int) []wire.HolderLine {
 			}
 		}
 	}
-	var list []wire.HolderLine
-	for _, h := range all {
+	return all
+}
+
+// holders returns the holders that a majority of n servers has, ordered by token.
+func holders(records []wire.Record, now time.Time, n int) (list []wire.HolderLine) {
+	for _, h := range collect(records) {
 		if len(h.tokens) < Of(n) {
 			continue
 		}
@@ -93,6 +98,21 @@ func holders(records []wire.Record, now time.Time, n int) []wire.HolderLine {
 	return list
 }
 
+// Unproven reports whether a holder that Merge leaves out may have a majority of n servers. records are those of the
+// servers that answered, a majority. Whoever holds on none of them has no majority, because the others are too few.
+// Whoever holds on some of them has one if the others make up for the rest.
+//
+// Example: two of three servers answer, and one of these has a holder. If the third has it, too, the lock is held.
+// If all three answer, one with a holder is too few for anybody, and the lock is free.
+func Unproven(records []wire.Record, n int) bool {
+	return slices.ContainsFunc(collect(records), func(h *holder) bool {
+		return len(h.tokens) < Of(n) && MayHold(len(h.tokens), len(records), n)
+	})
+}
+
+// MayHold reports whether a majority of n servers may have what so many of those that answered have.
+func MayHold(have, answered, n int) bool { return have > 0 && have+n-answered >= Of(n) }
+
 // Format writes a record as inspect answers it. It writes 0 for the record's TTL, because
 // several servers have no common one.
 func Format(r *wire.Record) string {
@@ -103,12 +123,19 @@ func Format(r *wire.Record) string {
 		r.Now.UnixMilli(), r.Fence, r.Waiting, r.Used, r.Limit)}
 	for i := range r.Holders {
 		h := &r.Holders[i]
-		lines = append(lines, fmt.Sprintf("holder %s %s %s %d %d %d %d %d%s", h.Mode, h.Attempt, holder(h),
+		lines = append(lines, fmt.Sprintf("holder %s %s %s %d %d %d %d %d%s", h.Mode, h.Attempt, holderName(h),
 			h.Weight, h.Token, h.Since.UnixMilli(), h.Left.Milliseconds(), h.Entries, h.EndingMark()))
 	}
 	for _, w := range r.Waiters {
 		lines = append(lines, fmt.Sprintf("waiter %d %s %s %s %d %d %d", w.Place, w.Mode, w.Attempt,
 			owner(w.Owner), w.Weight, w.Joined.UnixMilli(), w.Left.Milliseconds()))
+	}
+	if len(r.Silent) > 0 {
+		line := "silent"
+		for _, name := range r.Silent {
+			line += " " + wire.Encode(name)
+		}
+		lines = append(lines, line)
 	}
 	if e := r.Evicted; e != nil {
 		lines = append(lines, fmt.Sprintf("evicted %d %s %s %s", e.At.UnixMilli(), wire.Encode(e.By),
@@ -117,8 +144,8 @@ func Format(r *wire.Record) string {
 	return strings.Join(lines, "\n")
 }
 
-// holder is how other clients see a holder.
-func holder(h *wire.HolderLine) string {
+// holderName is how other clients see a holder.
+func holderName(h *wire.HolderLine) string {
 	if h.Kept {
 		return wire.KeptHolder
 	}

@@ -201,7 +201,7 @@ func TestAMessageMakesAWaiterLookAgain(t *testing.T) {
 		*pushed = nil // when the subscription stood
 		b.heard.Message("0")
 		assert.True(t, len(*pushed) == 1 && (*pushed)[0] == lookAgain("c/1"), "pushed %q", *pushed)
-		b.heard.Resumed()
+		b.heard.Look(true)
 		assert.True(t, len(*pushed) == 2, "after an interruption, pushed %q", *pushed)
 		b.found = false
 		b.says("withdrawn")(b.cancel("c/1"))

@@ -19,11 +19,10 @@ const (
 )
 
 // listen subscribes to one channel of the neighbour.
-func (s *Store) listen(ctx context.Context, channel string, resumed func()) (stop func(), err error) {
+func (s *Store) listen(ctx context.Context, channel string, look func()) (stop func(), err error) {
 	return s.inner.Listen(ctx, channel, store.Listener{
 		Message: func(payload string) { s.wakeAll(s.channels.Waiters(channel), payload) },
-		Resumed: resumed,
-		Missing: resumed,
+		Look:    func(bool) { look() },
 		Awaited: func() bool { return len(s.channels.Waiters(channel)) > 0 },
 	})
 }

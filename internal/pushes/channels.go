@@ -35,7 +35,7 @@ type Channels[K comparable, W any] struct {
 // ChannelsConfig is what [Channels] need.
 type ChannelsConfig[W any] struct {
 	// Listen subscribes to a channel, as Store.Listen does.
-	Listen func(ctx context.Context, channel string, resumed func()) (stop func(), err error)
+	Listen func(ctx context.Context, channel string, look func()) (stop func(), err error)
 	// Tell tells waiters that they may have missed something: their channel has a subscription,
 	// anew or again.
 	Tell    func([]W)

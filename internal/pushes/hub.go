@@ -13,7 +13,7 @@ import (
 )
 
 // Listen subscribes to a channel, as Store.Listen does.
-type Listen func(ctx context.Context, channel string, message func(string), resumed func()) (stop func(), err error)
+type Listen func(ctx context.Context, channel string, message func(string), look func()) (stop func(), err error)
 
 // Grant is the content of a push: the lock is granted, or it was released and will be free
 // later.
@@ -60,8 +60,8 @@ func newWaiter(channel string, number uint64) *Waiter {
 func New(listen Listen, read Read, stray func(number uint64), timeout, idleTimeout time.Duration) *Hub {
 	h := &Hub{read: read, stray: stray}
 	h.channels = NewChannels[uint64](ChannelsConfig[*Waiter]{
-		Listen: func(ctx context.Context, channel string, resumed func()) (func(), error) {
-			return listen(ctx, channel, func(payload string) { h.message(channel, payload) }, resumed)
+		Listen: func(ctx context.Context, channel string, look func()) (func(), error) {
+			return listen(ctx, channel, func(payload string) { h.message(channel, payload) }, look)
 		},
 		Tell: func(waiters []*Waiter) {
 			for _, w := range waiters {

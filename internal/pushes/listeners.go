@@ -29,21 +29,12 @@ func (l *Listener) Message(payload string) {
 	}
 }
 
-// Resumed says that messages may have been missed.
-func (l *Listener) Resumed() {
+// Look says that messages may have been lost, see [store.Listener].
+func (l *Listener) Look(restored bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.ended && l.to.Resumed != nil {
-		l.to.Resumed()
-	}
-}
-
-// Missing says that no messages arrive.
-func (l *Listener) Missing() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.ended && l.to.Missing != nil {
-		l.to.Missing()
+	if !l.ended && l.to.Look != nil {
+		l.to.Look(restored)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,9 +99,9 @@ func TestOneKeyWithoutPermissionEndsNoOther(t *testing.T) {
 				[]string{"c/1", "30000", "90000", "x", "0", "p:push:"})
 			assert.Must(t, err)
 		}
-		requests := 0
+		var requests atomic.Int32 // also from several goroutines
 		m.FailRequest(func(_ string, keys []string) error {
-			if requests++; slices.Contains(keys, "p:{77}") || slices.Contains(keys, "p:client:77") {
+			if requests.Add(1); slices.Contains(keys, "p:{77}") || slices.Contains(keys, "p:client:77") {
 				return &store.ServerError{Code: "NOPERM", Message: "NOPERM No permissions to access a key"}
 			}
 			return nil
@@ -109,7 +110,7 @@ func TestOneKeyWithoutPermissionEndsNoOther(t *testing.T) {
 			assert.True(t, served == (i != 77), "%s: key %d is served: %v", a.Name, i, served)
 		}
 		if a == script.Renew {
-			assert.AtMost(t, requests, 15, "requests for a renewal of 128 leases")
+			assert.AtMost(t, requests.Load(), 15, "requests for a renewal of 128 leases")
 		}
 	}
 }

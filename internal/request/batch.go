@@ -130,7 +130,7 @@ func (s *Sender) RunSeveral(
 	ctx context.Context, limit time.Duration, action *script.Script, keys, args []string,
 ) (token uint64, each string, err error) {
 	answer, err := s.RunWithin(ctx, limit, action, keys, args)
-	if ConcernsAKey(err) && len(keys) > 1 {
+	if batch.ConcernsAKey(err) && len(keys) > 1 {
 		return 0, strings.Repeat("-", len(keys)), nil
 	}
 	if err != nil {

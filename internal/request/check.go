@@ -54,7 +54,11 @@ func (s *Sender) checkAlone(ctx context.Context, one checkOne, token uint64) (wi
 	}
 	live := func(page *wire.Record) bool { return page.Check(token).Live }
 	r, err := s.RecordUntil(ctx, keys, live, wire.HoldersOnly)
-	return r.Check(token), err
+	c := r.Check(token)
+	if err == nil && !c.Live && len(r.Silent) > 0 {
+		err = &wire.UnprovenError{Silent: r.Silent}
+	}
+	return c, err
 }
 
 // sendChecks sends a batch: one request for the locks of each group.
@@ -86,7 +90,7 @@ func (s *Sender) sendGroup(items []*batch.Item[checkOne, checkOutcome]) {
 		switch {
 		case err == nil:
 			o.found = found[i]
-		case len(items) > 1 && ConcernsAKey(err): // of one of them: each is asked for alone
+		case len(items) > 1 && batch.ConcernsAKey(err): // of one of them: each is asked for alone
 			o = checkOutcome{}
 		}
 		item.Answer <- o

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/batch"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 )
@@ -79,7 +80,7 @@ func (s *Sender) readClients(ctx context.Context, asked []ClientNotes, said []*w
 	if err == nil {
 		lines, err = wire.ParseClients(answer, len(part))
 	}
-	if (ConcernsAKey(err) || errors.Is(err, wire.ErrAnswer)) && len(part) > 1 {
+	if (batch.ConcernsAKey(err) || errors.Is(err, wire.ErrAnswer)) && len(part) > 1 {
 		for _, n := range part {
 			s.readClients(ctx, asked, said, []int{n})
 		}

@@ -21,7 +21,10 @@ func Refusal(err error) *store.ServerError {
 
 // Definite reports whether err means that nothing changed at the server: the server refused,
 // or nothing was sent.
-func Definite(err error) bool { return Refusal(err) != nil || errors.Is(err, store.ErrNotSent) }
+func Definite(err error) bool {
+	refused := Refusal(err)
+	return refused != nil && !refused.MayHaveRun || errors.Is(err, store.ErrNotSent)
+}
 
 // MayRunLate reports whether err is a refusal that says only in which state the server or the connection
 // is. The refused request has not run. But if something on the way has copied it, the copy may run when

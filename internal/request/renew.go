@@ -2,12 +2,12 @@ package request
 
 import (
 	"context"
+	"time"
 
+	"github.com/holdfast-go/holdfast/internal/batch"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
-
-	"time"
 )
 
 // Renewal asks the server to extend a hold to TTL from now.
@@ -26,39 +26,29 @@ func (s *Sender) Renew(ctx context.Context, limit time.Duration, need Acks, hold
 	renewals []wire.Renewal, got store.Acks, err error,
 ) {
 	renewals, got, err = s.renewTogether(ctx, limit, need, holds)
-	if !ConcernsAKey(err) || len(holds) == 1 {
+	if !batch.ConcernsAKey(err) || len(holds) == 1 {
 		return renewals, got, err
 	}
 	return s.renewApart(ctx, limit, need, holds, err)
 }
 
 // renewApart renews the parts of what the server has refused together, and says which holds it
-// refuses. Large parts come first. So if few holds are refused, all others are renewed in time.
+// refuses.
 func (s *Sender) renewApart(ctx context.Context, limit time.Duration, need Acks, holds []Renewal, refusal error) (
 	renewals []wire.Renewal, got store.Acks, err error,
 ) {
-	type part struct{ from, to int }
 	renewals = make([]wire.Renewal, len(holds))
 	var acks []store.Acks
-	parts := []part{{0, len(holds) / 2}, {len(holds) / 2, len(holds)}}
-	for sent := 0; len(parts) > 0; sent++ {
-		p := parts[0]
-		parts = parts[1:]
-		err := refusal
-		var some []wire.Renewal
-		if sent < mostParts {
-			some, got, err = s.renewTogether(ctx, limit, need, holds[p.from:p.to])
-		}
-		switch middle := (p.from + p.to) / 2; {
-		case err == nil:
+	for i, err := range batch.Apart(len(holds), refusal, func(from, to int) error {
+		some, got, err := s.renewTogether(ctx, limit, need, holds[from:to])
+		if err == nil {
 			acks = append(acks, got)
-			copy(renewals[p.from:], some)
-		case ConcernsAKey(err) && p.to-p.from > 1 && sent < mostParts:
-			parts = append(parts, part{p.from, middle}, part{middle, p.to})
-		default:
-			for i := p.from; i < p.to; i++ {
-				renewals[i].Err = err
-			}
+			copy(renewals[from:], some)
+		}
+		return err
+	}) {
+		if err != nil {
+			renewals[i].Err = err
 		}
 	}
 	if len(acks) == 0 {
@@ -70,17 +60,6 @@ func (s *Sender) renewApart(ctx context.Context, limit time.Duration, need Acks,
 		got.ReplicaAOF = min(got.ReplicaAOF, other.ReplicaAOF)
 	}
 	return renewals, got, nil
-}
-
-// mostParts bounds the requests for the parts of a renewal. It is enough for four refused holds
-// of 128. If the server refuses all, more requests would help nobody.
-const mostParts = 60
-
-// ConcernsAKey reports whether the server has refused a request because of a key: another key
-// might have been served.
-func ConcernsAKey(err error) bool {
-	refused := Refusal(err)
-	return refused != nil && (refused.Code == "NOPERM" || refused.Code == "WRONGTYPE" || refused.Code == "FORMAT")
 }
 
 func (s *Sender) renewTogether(ctx context.Context, limit time.Duration, need Acks, holds []Renewal) (

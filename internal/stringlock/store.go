@@ -90,7 +90,11 @@ func (s *several) Listen(ctx context.Context, channel string, l store.Listener) 
 				time.AfterFunc(rand.N(spread), func() { own.Message(payload) }) //nolint:gosec // not a secret
 			}
 		},
-		Resumed: own.Resumed,
+		Look: func(restored bool) {
+			if restored { // one server that is away wakes nobody
+				own.Look(restored)
+			}
+		},
 		Awaited: l.Awaited,
 	}
 	stops, failed := make([]func(), len(s.list)), make([]error, len(s.list))

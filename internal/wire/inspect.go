@@ -25,8 +25,9 @@ type Record struct {
 	Leader  *string // what the holder has proclaimed
 	Job     *JobLine
 	Evicted *EvictedLine
-	next    string // where the next page begins; "": the answer is no page; lastPage: there is no further one
-	run     string // the run of the server that gave this page
+	Silent  []string // servers of a quorum that did not answer, if one more holder may have a majority with them
+	next    string   // where the next page begins; "": the answer is no page; lastPage: there is no further one
+	run     string   // the run of the server that gave this page
 }
 
 const lastPage = "0"
@@ -76,6 +77,19 @@ type EvictedLine struct {
 	At         time.Time
 	By, Reason string
 	Attempts   []string
+}
+
+// UnprovenError says that nobody knows whether a lock is held over a quorum. Some of the servers that answered have a
+// holder, and it has a majority if the others have it, too.
+type UnprovenError struct{ Silent []string }
+
+func (e *UnprovenError) Error() string {
+	return "only the servers that did not answer can tell whether the lock is held: " + strings.Join(e.Silent, ", ")
+}
+
+// Hint says what to do about the error, for [holdfast.Hint].
+func (e *UnprovenError) Hint() string {
+	return "ask again when the servers that the error names answer"
 }
 
 // reader reads the words of a line. After the first bad word everything is zero.
@@ -188,6 +202,10 @@ func ParseRecord(answer string) (Record, error) {
 		case "evicted":
 			rec.Evicted = &EvictedLine{At: r.instant(), By: r.name(), Reason: r.name()}
 			rec.Evicted.Attempts = r.words
+		case "silent":
+			for len(r.words) > 0 {
+				rec.Silent = append(rec.Silent, r.name())
+			}
 		case "page":
 			rec.next, rec.run = r.word(), r.word()
 		}

@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"runtime"
-	"time"
 )
 
 // All returns a channel that is closed when the goroutines that are ready to run now have run. On an idle machine that
@@ -62,24 +61,25 @@ func Context(ctx context.Context) (_ context.Context, stop func()) {
 		<-All()
 		end()
 	})
-	return late{settled, limited}, func() {
+	return late{limited, settled}, func() {
 		unhook()
 		cancel()
 		end()
 	}
 }
 
-// late is a context that ends after the one that it stands for.
+// late is a context that ends after the one that it stands for. That one is the embedded one: if it were settled, a
+// child would be cancelled by settled directly, and have its error, "canceled", also if a deadline has passed.
 type late struct {
-	context.Context // without the deadline
-	of              context.Context
+	context.Context
+	settled context.Context
 }
 
-func (l late) Deadline() (time.Time, bool) { return l.of.Deadline() }
+func (l late) Done() <-chan struct{} { return l.settled.Done() }
 
 func (l late) Err() error {
-	if err := l.Context.Err(); err != nil {
-		return cmp.Or(l.of.Err(), err)
+	if err := l.settled.Err(); err != nil {
+		return cmp.Or(l.Context.Err(), err)
 	}
 	return nil
 }

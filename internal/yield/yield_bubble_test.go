@@ -54,6 +54,7 @@ func TestTheContextEnds(t *testing.T) {
 		<-child.Done()
 		assert.Equal(t, time.Since(start), time.Second, "ended after")
 		assert.Is(t, ctx.Err(), context.DeadlineExceeded)
+		assert.Is(t, child.Err(), context.DeadlineExceeded)
 	})
 }
 

@@ -123,30 +123,28 @@ func (p *Page) check(r *http.Request) (access, error) {
 	return best, nil
 }
 
-// judge is what a token that a client shows is worth. After some wrong ones it looks at each token of this
-// client after a pause, also at the right one: otherwise the time of an answer would tell a guesser which one
-// is right. A right token is never refused, because one address may be that of all viewers, behind a proxy that
-// is not named. Sessions have no pause.
+// judge is what a token that a client shows is worth. A right token is never refused, however many wrong ones come, and
+// from wherever: one address may be that of all viewers, behind a proxy that is not named. Sessions do not wait.
 func (p *Page) judge(r *http.Request, shown string) (role, error) {
+	if shown == "" {
+		return nobody, nil // it is no guess
+	}
 	from := p.cfg.clientOf(r)
-	many := p.wrong.full(from, time.Now())
-	if many {
-		select {
-		case <-time.After(triesPause):
-		case <-r.Context().Done():
+	role, full := p.wrong.look(time.Now(), func() role { return p.cfg.roleOf(shown) })
+	if full {
+		if !p.wrong.wait(r.Context(), from) {
 			return nobody, errTooManyTries // the viewer has left
 		}
-	}
-	role := p.cfg.roleOf(shown)
-	if role != nobody {
+		if role = p.cfg.roleOf(shown); role == nobody {
+			p.wrong.fill(time.Now())
+			return nobody, errTooManyTries
+		}
 		return role, nil
 	}
-	p.wrong.count(from, time.Now())
-	if many {
-		return nobody, errTooManyTries
+	if role == nobody {
+		p.cfg.Logger.Warn("page: a viewer sent a wrong token", "from", from)
 	}
-	p.cfg.Logger.Warn("page: a viewer sent a wrong token", "from", from)
-	return nobody, nil
+	return role, nil
 }
 
 // sessionTime is how long a viewer is logged in: for a day's work.
@@ -251,7 +249,9 @@ func (p *Page) writeLogin(w http.ResponseWriter, status int, wrong string) {
 
 func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	p.logIn(w, r, r.PostFormValue("token"))
+	shown := r.PostFormValue("token")
+	setReadDeadline(w, time.Time{}) // the body is here, and the token may have to wait
+	p.logIn(w, r, shown)
 }
 
 // logIn begins a session if the token is right.

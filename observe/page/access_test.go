@@ -99,7 +99,7 @@ func TestATokenIsNeededForEveryPath(t *testing.T) {
 		} {
 			r := request(method, path, nil)
 			set(r)
-			p.wrong = tries{} // their number is another test
+			p.wrong = newTries() // their number is another test
 			w := serve(p, r)
 			want := http.StatusUnauthorized
 			if path == "/" {

@@ -27,13 +27,17 @@ func answerError(w http.ResponseWriter, status int, text, hint string) {
 	answer(w, status, map[string]string{"error": text, "hint": hint})
 }
 
-// fresh waits until the locks have been read, and not long ago. It does not keep the reads
-// going: that is for look and join.
+// fresh waits until the locks have been read, and not long ago. If the server does not answer in time, the viewer gets
+// what is known: it is late, and says so. fresh does not keep the reads going: that is for look and join.
 func (w *watcher) fresh(ctx context.Context) {
-	enough := time.Now().Add(-2*w.cfg.Interval - time.Second)
+	began := time.Now()
+	enough := began.Add(-2*w.cfg.Interval - time.Second)
 	for {
 		w.mu.Lock()
-		news, late := w.news, w.reads.last.Before(enough)
+		news, late, patience := w.news, w.reads.last.Before(enough), lateAfter
+		if w.reads.err == "" {
+			patience += w.reads.took // many locks take so long
+		}
 		if late {
 			w.startLocked()
 		}
@@ -43,6 +47,8 @@ func (w *watcher) fresh(ctx context.Context) {
 		}
 		select {
 		case <-news:
+		case <-time.After(time.Until(began.Add(patience))):
+			return
 		case <-ctx.Done():
 			return
 		case <-w.ctx.Done():
@@ -140,10 +146,8 @@ func (p *Page) inspect(ctx context.Context, name string, job bool) (holdfast.Loc
 		return p.client.Inspect(ctx, name)
 	}
 	j, err := p.client.InspectJob(ctx, name)
-	s := holdfast.LockInfo{Name: name, Job: &j}
-	if j.Run != nil {
-		s.Fence, s.Holders = j.Run.Token, []holdfast.Holder{*j.Run}
-	}
+	s := lockjson.WithJob(holdfast.LockInfo{Name: name}, j)
+	s.Job = &j
 	return s, err
 }
 
@@ -159,5 +163,6 @@ func (p *Page) answerFailure(w http.ResponseWriter, err error) {
 // plain is an error's text for a person at the page, without the words that are for programmers.
 func plain(err error) string {
 	text := strings.ReplaceAll(": "+err.Error(), ": holdfast: ", ": ")
+	text = strings.ReplaceAll(text, "Eviction.By or Reason", "your name or the reason")
 	return strings.TrimPrefix(strings.TrimPrefix(text, ": "), "invalid: ")
 }

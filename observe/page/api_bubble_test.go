@@ -101,6 +101,8 @@ func TestEveryErrorIsJSON(t *testing.T) {
 			"no JSON":           {"POST", "/api/evict", "{", 400, ""},
 			"too long":          {"POST", "/api/evict", long, 413, ""},
 			"no login":          {"GET", "/login", "", 404, ""},
+			"an unclean path":   {"GET", "/api//locks", "", 404, ""},
+			"a path upwards":    {"GET", "/../", "", 404, ""},
 			"a strange request": {"GET", "", "", 404, ""},
 		} {
 			r := request(test.method, "/", strings.NewReader(test.body))

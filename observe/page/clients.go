@@ -1,8 +1,8 @@
 package page
 
 import (
+	"context"
 	"errors"
-	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -66,54 +66,111 @@ func (cfg *Config) clientOf(r *http.Request) string {
 
 // Limits for one client, and for all of them.
 const (
-	mostTries   = 10 // wrong tokens in triesTime
-	triesTime   = time.Minute
-	triesPause  = 3 * time.Second // then, before the page looks at a token
+	mostTries   = 10                    // wrong tokens of all clients together in triesTime
+	triesTime   = time.Minute           // until the page has forgotten so many
+	triesPause  = 20 * time.Millisecond // before each token, if there were more
 	triesAgain  = "60"
-	mostClients = 4096 // that are remembered for their wrong tokens
-	mostStreams = 32   // of one client
+	mostStreams = 32 // of one client
 	allStreams  = 1024
 )
 
 var errTooManyTries = errors.New("too many wrong tokens")
 
-// tries counts the wrong tokens of each client.
+// tries bounds the guesses of all clients together. Wrong tokens fill a bucket, and time empties it. While it is
+// full, tokens wait in a line, and there is a pause before each, however many connections bring them. A right token
+// waits, too: otherwise the time of an answer would tell a guesser which one is right. The clients in the line take
+// turns: one that sends a thousand tokens delays each other client by one pause.
 type tries struct {
-	mu   sync.Mutex
-	from map[string][]time.Time // the latest ones, in order
+	mu    sync.Mutex
+	empty time.Time // when the bucket will be empty
+	turn  turn      // of all clients
+	of    map[string]*clientTurn
 }
 
-// others is the client that stands for all that are not remembered: an attack from very many addresses shares
-// one count.
-const others = "others"
+// turn has an element while somebody has the turn. Others get it in the order in which they asked.
+type turn chan struct{}
 
-// full reports whether a client has shown too many wrong tokens.
-func (t *tries) full(client string, now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.from[client] == nil && len(t.from) >= mostClients {
-		client = others
-	}
-	list := t.from[client]
-	return len(list) >= mostTries && now.Sub(list[len(list)-mostTries]) < triesTime
+type clientTurn struct {
+	turn
+	waiting int
 }
 
-func (t *tries) count(client string, now time.Time) {
+func newTries() *tries { return &tries{turn: make(turn, 1), of: map[string]*clientTurn{}} }
+
+// look is the role of a token if the bucket has room, and full if it has none.
+func (t *tries) look(now time.Time, roleOf func() role) (found role, full bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.from == nil {
-		t.from = map[string][]time.Time{}
+	const room = triesTime / mostTries
+	if t.empty.Sub(now) > triesTime-room {
+		return nobody, true
 	}
-	if t.from[client] == nil && len(t.from) >= mostClients {
-		maps.DeleteFunc(t.from, func(_ string, list []time.Time) bool {
-			return now.Sub(list[len(list)-1]) >= triesTime
+	if found = roleOf(); found == nobody { // under the mutex: no other token is looked at in between
+		t.empty = later(t.empty, now).Add(room)
+	}
+	return found, false
+}
+
+// fill fills the bucket: a wrong token came while it was full.
+func (t *tries) fill(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.empty = now.Add(triesTime)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// wait returns true when a client may show a token, or false if it has left.
+func (t *tries) wait(ctx context.Context, client string) bool {
+	own := t.enter(client)
+	defer t.leave(client)
+	return own.take(ctx, func() bool {
+		return t.turn.take(ctx, func() bool {
+			select {
+			case <-time.After(triesPause):
+				return true
+			case <-ctx.Done():
+				return false
+			}
 		})
-		if len(t.from) >= mostClients {
-			client = others
-		}
+	})
+}
+
+// take calls f when it is the caller's turn, and returns false if the caller has left before.
+func (t turn) take(ctx context.Context, f func() bool) bool {
+	select {
+	case t <- struct{}{}:
+		defer func() { <-t }()
+		return f()
+	case <-ctx.Done():
+		return false
 	}
-	list := t.from[client]
-	t.from[client] = append(list[max(0, len(list)+1-mostTries):], now)
+}
+
+func (t *tries) enter(client string) *clientTurn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own := t.of[client]
+	if own == nil {
+		own = &clientTurn{turn: make(turn, 1)}
+		t.of[client] = own
+	}
+	own.waiting++
+	return own
+}
+
+func (t *tries) leave(client string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own := t.of[client]
+	if own.waiting--; own.waiting == 0 {
+		delete(t.of, client)
+	}
 }
 
 // streams counts the streams of each client.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"mime"
+	"net"
 	"net/http"
 	"strconv"
 
@@ -40,12 +41,7 @@ func (p *Page) evict(w http.ResponseWriter, r *http.Request) {
 	}
 	var e evictRequest
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&e); err != nil {
-		if errors.As(err, new(*http.MaxBytesError)) {
-			answerError(w, http.StatusRequestEntityTooLarge,
-				fmt.Sprintf("the request is longer than %d bytes", maxBody), "")
-			return
-		}
-		answerError(w, http.StatusBadRequest, "the request is not JSON of the right form: "+err.Error(), "")
+		answerBadBody(w, err)
 		return
 	}
 	if p.cfg.Who != nil {
@@ -83,5 +79,24 @@ func (p *Page) evict(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusOK, map[string]int{"ended": n})
 	default:
 		answer(w, http.StatusOK, map[string]int{"asked": n})
+	}
+}
+
+// answerBadBody answers that a body cannot be read as JSON, in the words of the API.
+func answerBadBody(w http.ResponseWriter, err error) {
+	const form = "the request is not JSON of the right form"
+	var network net.Error
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		answerError(w, http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("the request is longer than %d bytes", maxBody), "")
+	case errors.As(err, &network) && network.Timeout():
+		answerError(w, http.StatusRequestTimeout, "the request took too long to arrive", "send it again")
+	case errors.As(err, &wrong) && wrong.Field != "":
+		answerError(w, http.StatusBadRequest, fmt.Sprintf("%s: %q is a %s", form, wrong.Field, wrong.Value),
+			"docs/page.md has the fields")
+	default:
+		answerError(w, http.StatusBadRequest, form, "docs/page.md has the fields")
 	}
 }

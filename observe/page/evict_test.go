@@ -122,6 +122,21 @@ func TestAnErrorIsForAPerson(t *testing.T) {
 	p, _ := newPage(t, Config{})
 	w := serve(p, request("GET", "/api/lock?name=", nil))
 	assert.True(t, strings.HasPrefix(w.Body.String(), `{"error":"the name is empty: `), "%s", w.Body)
+	p, _ = newPage(t, Config{AllowEvict: true})
+	long := fmt.Sprintf(`{"name":"a","typed":"a","by":"%s","reason":"r","token":"1"}`, strings.Repeat("x", 129))
+	for body, want := range map[string]string{
+		`{"token":5}`: `form: "token" is a number`, `[]`: "form", "{": "form", "": "form",
+		`{"job":"x"}`: `form: "job" is a string`,
+		long:          "your name or the reason is too long",
+	} {
+		r := request("POST", "/api/evict", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := serve(p, r)
+		var told map[string]string
+		assert.Must(t, json.Unmarshal(w.Body.Bytes(), &told))
+		assert.True(t, w.Code == 400 && strings.Contains(told["error"], want) && !strings.Contains(told["error"], "Go"),
+			"%s: %d %s", body, w.Code, w.Body)
+	}
 	lost := fmt.Errorf("holdfast: listing %q: %w: gone", "a", holdfast.ErrUnreachable)
 	assert.Equal(t, plain(lost), `listing "a": server cannot be reached: gone`, "the text")
 }

@@ -24,6 +24,17 @@ func TestAProbeLearnsWhetherTheLocksCanBeRead(t *testing.T) {
 			text := answer.Body.String()
 			assert.True(t, answer.Code == code && strings.Contains(text, says), "%d: %s", answer.Code, text)
 			assert.False(t, strings.Contains(text, "secret"), "it tells of a lock: %s", text)
+			// A scrape says the same, in the time that a scraper waits.
+			up, began := "\nholdfast_server_up 0\n", time.Now()
+			if code == http.StatusOK {
+				up = "\nholdfast_server_up 1\n"
+			}
+			answer, r = httptest.NewRecorder(), request(http.MethodGet, "/metrics", nil)
+			bearer(token)(r)
+			w.page.ServeHTTP(answer, r)
+			said := answer.Body.String()
+			assert.True(t, answer.Code == http.StatusOK && strings.Contains(said, up), "%s: %s", up, said)
+			assert.AtMost(t, time.Since(began), lateAfter, "the time of a scrape")
 			w.pass(10 * time.Second) // the next probe
 		}
 		probe(http.StatusOK, `"status":"ok"`)
@@ -65,6 +76,10 @@ func TestAViewerLearnsThatTheLocksAreOld(t *testing.T) {
 		old := news.Read.At
 		assert.True(t, news.Read.Late && news.Read.Error == "", "while a read does not end: %+v", news.Read)
 		assert.True(t, since(t, old, news.Now) > 15*time.Second, "read at %s, and it is %s", old, news.Now)
+		var list listJSON
+		began := time.Now()
+		w.get("/api/locks", &list)
+		assert.True(t, list.Read.Late && time.Since(began) <= lateAfter, "the list: %+v", list.Read)
 		w.pass(30 * time.Second)
 		news = last()
 		assert.True(t, news.Read.At == old && news.Read.Error != "", "after it has failed: %+v", news.Read)

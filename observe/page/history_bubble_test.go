@@ -79,6 +79,27 @@ func TestTheTimelineTellsHowHoldsEnded(t *testing.T) {
 	})
 }
 
+// The run of a job is evicted as a hold is.
+func TestTheTimelineTellsThatARunWasEvicted(t *testing.T) {
+	bubble(t, Config{KeepWatching: true}, func(t *testing.T, w *world) {
+		_, err := w.client.Periodic("nightly", time.Hour).Do(t.Context(), func(ctx context.Context) error {
+			w.pass(5 * time.Second)
+			n, err := w.client.Evict(ctx, "nightly", holdfast.Eviction{By: "ann", Reason: "stuck", Job: true})
+			assert.True(t, n == 1 && err == nil, "%v %v", n, err)
+			<-ctx.Done()
+			return nil
+		})
+		assert.Is(t, err, holdfast.ErrLost)
+		w.pass(2 * time.Second)
+		var d detailJSON
+		w.get("/api/lock?name=nightly&kind=job", &d)
+		assert.MustTrue(t, d.Lock.LastEviction != nil && len(d.Timeline.Holds) == 1, "%+v", d)
+		h := d.Timeline.Holds[0]
+		assert.True(t, h.How == endEvicted && h.Note == "ann: stuck" && d.Lock.Lost == 1, "%+v", h)
+		assert.Equal(t, w.page.watcher.evicted, uint64(1), "evictions")
+	})
+}
+
 func since(t *testing.T, start, end string) time.Duration {
 	t.Helper()
 	a, err := time.Parse(time.RFC3339, start)

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -17,6 +16,7 @@ type metrics struct {
 	lost, evicted         uint64
 	deadlocks             int
 	nodes, counting       int // servers of a quorum
+	up                    bool
 	reads                 readings
 	viewers               int
 }
@@ -27,6 +27,7 @@ func (w *watcher) metrics() metrics {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := metrics{held: map[string]int{}, locks: len(w.locks), lost: w.lost, reads: w.reads, viewers: w.viewers}
+	m.up = w.healthyLocked()
 	m.nodes, m.evicted, m.deadlocks = len(w.nodes), w.evicted, w.waits.number
 	for _, n := range w.nodes {
 		if n.Answers && n.Counts {
@@ -61,11 +62,11 @@ func (p *Page) getMetrics(w http.ResponseWriter, r *http.Request) {
 	put := func(name, kind, help string, value any) {
 		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n%s %v\n", name, help, name, kind, name, value)
 	}
-	up := 1
-	if m.reads.err != "" {
-		up = 0
+	up := 0
+	if m.up {
+		up = 1
 	}
-	put("holdfast_server_up", "gauge", "Whether the last read of the locks succeeded. If not, the figures are old.", up)
+	put("holdfast_server_up", "gauge", "Whether the locks can be read. If not, the figures are old.", up)
 	put("holdfast_server_locks", "gauge", "Locks and jobs that have a record on the server.", m.locks)
 	put("holdfast_server_unreadable", "gauge", "Records of locks and jobs that cannot be read.", m.reads.unreadable)
 	b.WriteString("# HELP holdfast_server_locks_held Locks that are held, and jobs that are running.\n" +
@@ -98,9 +99,7 @@ func (p *Page) getMetrics(w http.ResponseWriter, r *http.Request) {
 
 // getHealth tells a probe whether the last read of the locks succeeded. It needs no token, and so it says no more.
 func (p *Page) getHealth(w http.ResponseWriter, r *http.Request) {
-	soon, cancel := context.WithTimeout(r.Context(), lateAfter)
-	defer cancel()
-	p.watcher.fresh(soon)
+	p.watcher.fresh(r.Context())
 	if !p.watcher.healthy() {
 		answerError(w, http.StatusServiceUnavailable, "the locks cannot be read", "holdfast doctor says why")
 		return
@@ -111,7 +110,9 @@ func (p *Page) getHealth(w http.ResponseWriter, r *http.Request) {
 func (w *watcher) healthy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.reads.count > 0 && w.reads.err == "" && !w.late()
+	return w.healthyLocked()
 }
+
+func (w *watcher) healthyLocked() bool { return w.reads.count > 0 && w.reads.err == "" && !w.late() }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.6f", d.Seconds()) }

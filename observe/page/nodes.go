@@ -3,6 +3,8 @@ package page
 import (
 	"context"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
 // Node is one of the servers of a quorum, as the page shows it.
@@ -18,32 +20,22 @@ type Node struct {
 	ClockOffset, ClockError time.Duration
 }
 
-// nodeJSON is a server of a quorum in the stream and in the list.
-type nodeJSON struct {
-	Address       string  `json:"address"`
-	Answers       bool    `json:"answers"`
-	Counts        bool    `json:"counts"`
-	Why           string  `json:"why"`
-	RoundTripMS   float64 `json:"round_trip_ms"`
-	ClockOffsetMS float64 `json:"clock_offset_ms"`
-	ClockErrorMS  float64 `json:"clock_error_ms"`
-}
-
 // nodesTimeout bounds one read of the servers of a quorum.
 const nodesTimeout = 10 * time.Second
 
 // readNodes reads the servers of a quorum. It returns an empty list for any other topology.
-func (w *watcher) readNodes() []nodeJSON {
-	list := []nodeJSON{}
+func (w *watcher) readNodes() []lockjson.Node {
+	list := []lockjson.Node{}
 	if w.cfg.Nodes == nil {
 		return list
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, nodesTimeout)
 	defer cancel()
 	for _, n := range w.cfg.Nodes(ctx) {
-		list = append(list, nodeJSON{
-			n.Address, n.Answers, n.Counts, n.Why,
-			inMillis(n.RoundTrip), inMillis(n.ClockOffset), inMillis(n.ClockError),
+		list = append(list, lockjson.Node{
+			Address: n.Address, Answers: n.Answers, Counts: n.Counts, Why: n.Why,
+			RoundTripMS:   lockjson.Millis(n.RoundTrip),
+			ClockOffsetMS: lockjson.Millis(n.ClockOffset), ClockErrorMS: lockjson.Millis(n.ClockError),
 		})
 	}
 	return list
@@ -51,7 +43,7 @@ func (w *watcher) readNodes() []nodeJSON {
 
 // takeNodes stores what readNodes has read. It reports whether viewers must be told at once:
 // clocks and round trips differ each time, and can wait for the next event.
-func (w *watcher) takeNodes(nodes []nodeJSON) (differ bool) {
+func (w *watcher) takeNodes(nodes []lockjson.Node) (differ bool) {
 	differ = len(nodes) != len(w.nodes)
 	for i := 0; i < len(nodes) && !differ; i++ {
 		now, before := nodes[i], w.nodes[i]
@@ -60,6 +52,3 @@ func (w *watcher) takeNodes(nodes []nodeJSON) (differ bool) {
 	w.nodes = nodes
 	return differ
 }
-
-// inMillis is a duration in milliseconds, with three digits after the point.
-func inMillis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

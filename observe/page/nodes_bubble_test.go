@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
 // The servers of a quorum are in the stream, in the list and in the metrics. Viewers learn at
@@ -34,7 +35,7 @@ func TestThePageShowsTheServersOfAQuorum(t *testing.T) {
 		w.pass(time.Millisecond)
 		first := s.next()
 		assert.MustTrue(t, len(first) == 1 && len(first[0].Nodes) == 3, "%+v", first)
-		if n := first[0].Nodes[1]; n != (nodeJSON{
+		if n := first[0].Nodes[1]; n != (lockjson.Node{
 			Address: "b:1", Answers: true, Why: "is new", ClockOffsetMS: -2, ClockErrorMS: 1,
 		}) {
 			t.Errorf("%+v", n)

@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"path"
 	"strings"
 	"time"
 	"unicode"
@@ -93,7 +94,7 @@ type Page struct {
 	mux     *http.ServeMux
 	guard   *http.CrossOriginProtection
 	cookie  string // its name
-	wrong   tries
+	wrong   *tries
 	streams streams
 	ended   context.Context // ends with Close
 	end     context.CancelFunc
@@ -120,7 +121,9 @@ func New(client *holdfast.Client, cfg Config) (*Page, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Page{cfg: cfg, client: client, mux: http.NewServeMux(), guard: http.NewCrossOriginProtection()}
+	p := &Page{
+		cfg: cfg, client: client, mux: http.NewServeMux(), guard: http.NewCrossOriginProtection(), wrong: newTries(),
+	}
 	p.cookie = p.cookieName()
 	p.ended, p.end = context.WithCancel(context.Background())
 	p.watcher = newWatcher(p.ended, client, cfg)
@@ -226,16 +229,13 @@ const bodyTime = 10 * time.Second
 // ServeHTTP implements [http.Handler].
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w.Header())
-	if r.ContentLength != 0 {
-		// The server clears the deadline before the next request. Writers that cannot have one, as in
-		// tests, are not slow.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
-	}
+	limitBody(w, r)
 	if r.URL.Path == "" {
 		p.addSlash(w, r)
 		return
 	}
 	a, err := p.check(r)
+	limitBody(w, r) // a token may have waited
 	if err != nil && !open[r.URL.Path] {
 		w.Header().Set("Retry-After", triesAgain)
 		answerError(w, http.StatusTooManyRequests, err.Error(), "wait a minute, and send the right one")
@@ -250,7 +250,24 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"if it does not, a proxy in between must pass the header Host on, as docs/page.md shows")
 		return
 	}
+	if r.URL.Path != path.Clean(r.URL.Path) {
+		nothingHere(w, r) // the mux would redirect to a path outside of the page's
+		return
+	}
 	p.mux.ServeHTTP(w, a.with(r))
+}
+
+// limitBody gives a viewer bodyTime from now to send the request's body. The server clears the deadline before the
+// next request.
+func limitBody(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		setReadDeadline(w, time.Now().Add(bodyTime))
+	}
+}
+
+func setReadDeadline(w http.ResponseWriter, at time.Time) {
+	// Writers that cannot have one, as in tests, are not slow.
+	_ = http.NewResponseController(w).SetReadDeadline(at)
 }
 
 // addSlash redirects from the page's path without a slash: its links are relative.

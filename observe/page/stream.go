@@ -2,7 +2,6 @@ package page
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -36,14 +35,14 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 	leave := p.watcher.join()
 	defer leave()
 	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead {
+		return // a connection that a proxy keeps would carry no other request
+	}
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy in between must pass on each event
 	if err := v.send("", 0, nil); err != nil {
 		return
 	}
-	// If the server does not answer, the viewer gets what is known: it is late, and says so.
-	soon, cancel := context.WithTimeout(r.Context(), lateAfter)
-	p.watcher.fresh(soon)
-	cancel()
+	p.watcher.fresh(r.Context())
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	for {

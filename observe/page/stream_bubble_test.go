@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"errors"
+	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
@@ -192,6 +193,15 @@ func (w *world) spent() time.Duration {
 	w.page.watcher.mu.Lock()
 	defer w.page.watcher.mu.Unlock()
 	return w.page.watcher.reads.total
+}
+
+// Behind a proxy, the connection of a HEAD serves other requests next.
+func TestAHeadOfTheStreamEnds(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, w *world) {
+		answer := serve(w.page, request(http.MethodHead, "/api/events", nil))
+		assert.True(t, answer.Code == http.StatusOK && answer.Body.Len() == 0, "%d, %s", answer.Code, answer.Body)
+		assert.Equal(t, answer.Header().Get("Content-Type"), "text/event-stream", "the type")
+	})
 }
 
 func TestTooManyLocksAreLeftOutFreeOnesFirst(t *testing.T) {

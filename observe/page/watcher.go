@@ -41,7 +41,7 @@ type watcher struct {
 	viewers int
 	looked  time.Time // when somebody last looked
 	reads   readings
-	nodes   []nodeJSON        // the servers of a quorum
+	nodes   []lockjson.Node   // the servers of a quorum
 	locks   map[string]*entry // by ID
 	waits   waitGraph
 	past    *history
@@ -76,8 +76,8 @@ type readings struct {
 func newWatcher(ctx context.Context, client *holdfast.Client, cfg Config) *watcher {
 	return &watcher{
 		client: client, cfg: cfg, ctx: ctx, again: make(chan struct{}, 1), most: maxLocks,
-		reads: readings{shown: []unreadableJSON{}}, locks: map[string]*entry{}, nodes: []nodeJSON{}, past: newHistory(),
-		news: make(chan struct{}),
+		reads: readings{shown: []unreadableJSON{}}, locks: map[string]*entry{}, nodes: []lockjson.Node{},
+		past: newHistory(), news: make(chan struct{}),
 	}
 }
 
@@ -240,7 +240,7 @@ func (q *quota) take(s holdfast.LockInfo) bool {
 }
 
 // take stores a read and tells the viewers. It reports whether somebody still looks.
-func (w *watcher) take(all found, err error, nodes []nodeJSON, began time.Time, took time.Duration) bool {
+func (w *watcher) take(all found, err error, nodes []lockjson.Node, began time.Time, took time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := &w.reads
@@ -351,11 +351,11 @@ func (w *watcher) now() time.Time { return time.Now().Add(w.clock) }
 
 // newsJSON is what each event of the stream begins with.
 type newsJSON struct {
-	Seq    uint64     `json:"seq"`
-	Now    string     `json:"now"` // by the server's clock
-	Read   readJSON   `json:"read"`
-	Totals totalsJSON `json:"totals"`
-	Nodes  []nodeJSON `json:"nodes"` // the servers of a quorum; empty for any other topology
+	Seq    uint64          `json:"seq"`
+	Now    string          `json:"now"` // by the server's clock
+	Read   readJSON        `json:"read"`
+	Totals totalsJSON      `json:"totals"`
+	Nodes  []lockjson.Node `json:"nodes"` // the servers of a quorum; empty for any other topology
 }
 
 type readJSON struct {
@@ -391,7 +391,7 @@ type totalsJSON struct {
 
 func (w *watcher) heading() newsJSON {
 	n := newsJSON{Seq: w.seq, Now: lockjson.Stamp(w.now()), Read: readJSON{
-		TookMS: inMillis(w.reads.took), Error: w.reads.err, Late: w.late(), Cut: w.reads.cut,
+		TookMS: lockjson.Millis(w.reads.took), Error: w.reads.err, Late: w.late(), Cut: w.reads.cut,
 		Unreadable: w.reads.shown,
 	}, Nodes: w.nodes}
 	if !w.reads.whole.IsZero() {

@@ -21,7 +21,7 @@ func (s *Store) RunAcked(
 		return "", store.Acks{}, s.unusable
 	}
 	var got store.Acks
-	words, key, how := s.words.of("evalsha", action, keys, args), firstOf(keys), urgencyOf(action)
+	words, key, how := s.words.of("evalsha", action, keys, args), firstOf(keys), urgencyOf(ctx, action)
 	answer, err, broke := s.retry.Do(ctx, action.Repeats, func() (string, error) {
 		p := newAcked(ctx, words, need, limit)
 		err := s.process(ctx, how, key, commands{p.action, p.waits})

@@ -27,11 +27,6 @@ type cluster struct {
 	clients map[string]*server
 }
 
-// notSentError says that a request found no node to go to.
-type notSentError struct{ error }
-
-func (e notSentError) Unwrap() error { return e.error }
-
 // once is a command that go-redis does not send again by itself.
 type once struct{ redis.Cmder }
 
@@ -169,7 +164,7 @@ func (c *cluster) follow(
 	case errors.Is(err, redis.ErrClosed):
 		return adapter.ClosedClient("go-redis")
 	case err != nil:
-		return notSentError{err}
+		return adapter.Unsent(err)
 	}
 	asking := false
 	for hop := 0; ; hop++ {
@@ -185,14 +180,14 @@ func (c *cluster) follow(
 		}
 		if refusal != nil && refusal.Code == "CLIENT" || errors.Is(err, redis.ErrClosed) {
 			c.forget(node.Options().Addr)
-			return notSentError{redis.ErrClosed} // the node has left the Cluster
+			return adapter.Unsent(redis.ErrClosed) // the node has left the Cluster
 		}
 		_, to, ask, redirected := adapter.Redirection(refusal)
 		if !redirected || hop == maxRedirects {
 			return err
 		}
 		if node = find(ctx, to); node == nil {
-			return notSentError{errUnknownNode}
+			return adapter.Unsent(errUnknownNode)
 		}
 		asking = ask
 	}

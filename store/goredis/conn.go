@@ -63,9 +63,9 @@ type conn struct {
 var noLogin, scripts = []byte("-NOAUTH "), []byte("\r\neval")
 
 // errLeft ends a request whose context has ended before anything was written.
-var errLeft error = notSentError{errors.New("the caller has left before the request was written")}
+var errLeft = adapter.Unsent(errors.New("the caller has left before the request was written"))
 
-var errRetired error = notSentError{errors.New("the connection is left: it has rested for too long, or has no login")}
+var errRetired = adapter.Unsent(errors.New("the connection is left: it has rested for too long, or has no login"))
 
 func (c *conn) Write(b []byte) (int, error) {
 	if c.retired.Load() {
@@ -126,7 +126,7 @@ func (c *conn) hear(said []byte) {
 	}
 }
 
-// A PING in front of a request brings the pushes of that to others before its answer, see package pushfirst. It is
+// A PING in front of a request brings the pushes of that to others before its answer, see package mark. It is
 // between the server and the connection: go-redis has sent one request and reads one answer.
 type pinged uint8
 
@@ -164,10 +164,12 @@ func (c *conn) withoutPong(b []byte) (int, error) {
 	return copy(b, rest), nil
 }
 
-// waits reports whether a request contains WAIT or WAITAOF, which answer when their time is over. No
-// argument of the library's scripts contains the end of a line.
+// waits reports whether a request contains WAIT or WAITAOF, which answer when their time is over. An owner may be
+// called like that, so the commands are compared from their first byte. No argument of the library's scripts contains
+// the end of a line.
 func waits(request []byte) bool {
-	return bytes.Contains(request, []byte("\r\nwait\r\n")) || bytes.Contains(request, []byte("\r\nwaitaof\r\n"))
+	return bytes.Contains(request, []byte("*3\r\n$4\r\nwait\r\n")) ||
+		bytes.Contains(request, []byte("*4\r\n$7\r\nwaitaof\r\n"))
 }
 
 // SetReadDeadline implements [net.Conn]. The socket's deadline is that of the doubt, if that is

@@ -72,7 +72,7 @@ func FuzzReplies(f *testing.F) {
 		assert.False(t, err == nil && (strings.HasPrefix(reply, "*") || strings.HasPrefix(reply, "-") || reply == ""),
 			"%q is taken for the answer %q", reply, answer)
 		_, _ = st.Server(ctx)
-		listener := store.Listener{Message: func(string) {}, Resumed: func() {}}
+		listener := store.Listener{Message: func(string) {}, Look: func(bool) {}}
 		if stop, err := st.Listen(ctx, "a", listener); err == nil {
 			stop()
 		}

@@ -140,7 +140,7 @@ func (s *Store) Run(
 	}
 	evalsha, eval := evalWords(ctx)
 	words := s.words.of(evalsha, action, keys, args)
-	key, how := firstOf(keys), urgencyOf(action)
+	key, how := firstOf(keys), urgencyOf(ctx, action)
 	answer, err, broke := s.retry.Do(ctx, action.Repeats, func() (string, error) {
 		cmd := redis.NewStringCmd(ctx, words...)
 		err := s.process(ctx, how, key, commands{first: cmd})
@@ -180,7 +180,7 @@ func (s *Store) process(ctx context.Context, how urgency, key string, cmds comma
 	}
 	err := s.send(ctx, how, key, cmds)
 	if errors.Is(err, errLeft) {
-		return notSentError{ctx.Err()} // it says nothing of the server
+		return adapter.Unsent(ctx.Err()) // it says nothing of the server
 	}
 	answered := err == nil || errors.Is(err, redis.Nil)
 	if !answered {
@@ -223,7 +223,7 @@ func await(ctx context.Context, deadline *adapter.Deadline, send func(context.Co
 	select {
 	case err := <-done:
 		if failure := classify(ctx, err); failure == adapter.NotSent && Refusal(err) == nil {
-			return notSentError{end}
+			return adapter.Unsent(end)
 		} else if err == nil || Refusal(err) != nil {
 			return err
 		}

@@ -151,11 +151,11 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	server := redistest.Start(t, adaptertest.Free)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s, _ := open(t, proxy.Addr(), nil)
-	s.SetSilence(250 * time.Millisecond)
+	s.SetSilence(500 * time.Millisecond)
 	rec, _ := adaptertest.Listen(t, s, "channel")
 
 	// An idle connection that answers stays.
-	proxy.Await(t, redistest.Forwarded, "PING", 3)
+	proxy.Await(t, redistest.Forwarded, "PING", 2)
 	assert.Equal(t, len(rec.Resumed), 0, "an idle connection was replaced")
 	// The old connection gets nothing any more, but a new one does.
 	before := proxy.Count(redistest.Arrived, "HELLO")

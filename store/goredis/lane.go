@@ -19,7 +19,7 @@ import (
 type lane struct {
 	hooked
 	interrupt func() // made once
-	renewing  bool   // the present request renews leases; of whoever has taken the lane
+	renewing  bool   // the present request renews leases, and nobody waits for it; of whoever has taken the lane
 
 	mu     sync.Mutex    // guards the fields below; taken under own.mu or alone
 	conn   *conn         // that the present request was written to; nil: none

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -113,27 +114,65 @@ func TestARequestNeedsNoGoroutine(t *testing.T) {
 	}
 }
 
-// If the context ends before anything is written, the request has certainly not run.
+// If the context ends before anything is written, the request has certainly not run. A request that makes a
+// connection, as one does each second behind Sentinel, runs in a goroutine of its own: then the next one is cancelled.
 func TestARequestThatIsCancelledEarlyIsNotSent(t *testing.T) {
 	server := redistest.Start(t, adaptertest.Free)
 	for name, open := range topologies {
 		t.Run(name, func(t *testing.T) {
 			var s *goredis.Store
-			before := func() {}
+			before, ran := func() {}, 100
 			s = open(t, server.Addr(), func() { before() })
-			for range 100 {
+			for range ran {
 				assert.Must(t, assert.Err(s.Run(t.Context(), adaptertest.Incr, []string{name}, nil)))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			caller := goroutine()
 			before = func() {
-				cancel()
-				redistest.Await(t, "the lane knows", s.Left)
+				if goroutine() == caller {
+					cancel()
+					redistest.Await(t, "the lane knows", s.Left)
+				}
 			}
-			err := assert.Err(s.Run(ctx, adaptertest.Incr, []string{name}, nil))
+			var err error
+			for ; err == nil; ran++ {
+				_, err = s.Run(ctx, adaptertest.Incr, []string{name}, nil)
+			}
 			assert.True(t, errors.Is(err, store.ErrNotSent) && errors.Is(err, context.Canceled), "got %v", err)
 			before = func() {}
 			got, err := s.Run(t.Context(), adaptertest.Incr, []string{name}, nil)
-			assert.True(t, got == "101" && err == nil, "got %q, %v", got, err)
+			assert.True(t, got == strconv.Itoa(ran) && err == nil, "got %q, %v", got, err)
+		})
+	}
+}
+
+// A hook that panics is an unknown outcome, in the caller's goroutine and in one of the store, and costs no connection.
+func TestAHookThatPanicsIsAnUnknownOutcome(t *testing.T) {
+	server := redistest.Start(t, adaptertest.Free)
+	for name, open := range topologies {
+		t.Run(name, func(t *testing.T) {
+			broken := true
+			s := open(t, server.Addr(), func() {
+				if broken {
+					panic("mine")
+				}
+			})
+			run := func() error {
+				return assert.Err(s.Run(t.Context(), adaptertest.Echo, []string{"k"}, []string{"x"}))
+			}
+			for range 3 * runtime.GOMAXPROCS(0) * 10 { // a client has ten connections for each processor
+				err := run()
+				var refused *store.ServerError
+				assert.MustTrue(t, err != nil, "no error")
+				assert.False(t, errors.Is(err, store.ErrNotSent) || errors.As(err, &refused), "got %v", err)
+				assert.Contains(t, err.Error(), "panic in a hook of go-redis: mine")
+			}
+			broken = false
+			assert.NoError(t, run())
+			broken = true
+			assert.True(t, run() != nil, "no error")
+			broken = false
+			assert.NoError(t, run())
 		})
 	}
 }

@@ -105,18 +105,3 @@ func saying(t *testing.T, what string) string {
 	}()
 	return l.Addr().String()
 }
-
-// A request that was written and not answered is not reported as not sent.
-func TestAWrittenRequestIsNotReportedAsNotSent(t *testing.T) {
-	s := redistest.Start(t, adaptertest.Free)
-	proxy := redistest.NewProxy(t, s.Addr())
-	rdb := dialling(t, &redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
-	st := goredis.New(rdb)
-	assert.Must(t, assert.Err(st.Run(t.Context(), adaptertest.Echo, nil, []string{"x"})))
-	proxy.BlackHole()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err := st.Run(ctx, adaptertest.Echo, nil, []string{"x"})
-	assert.False(t, err == nil || errors.Is(err, store.ErrNotSent),
-		"want an error, but not ErrNotSent, got %v", err)
-}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/internal/mark"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -43,15 +44,19 @@ var errGivenUp = errors.New("the connection does not answer, and a newer one doe
 type urgency uint8
 
 const (
-	ordinary urgency = iota
-	renewing         // keeps a lease: never waits for other requests
+	ordinary  urgency = iota
+	extending         // keeps a lease: never waits for other requests
+	renewing          // does so, and nobody waits for its answer
 )
 
-func urgencyOf(action *script.Script) urgency {
-	if action.Name == script.Renew.Name { // a neighbour's wire has a script with the same name
-		return renewing
+func urgencyOf(ctx context.Context, action *script.Script) urgency {
+	switch {
+	case action.Name != script.Renew.Name: // a neighbour's wire has a script with the same name
+		return ordinary
+	case mark.IsAwaited(ctx):
+		return extending
 	}
-	return ordinary
+	return renewing
 }
 
 // own is the store's connections to one server.
@@ -178,7 +183,7 @@ type request struct {
 func (o *own) begin(ctx context.Context, deadline *adapter.Deadline, how urgency, waits bool) (request, error) {
 	r := request{place: o.others, how: how, waits: waits}
 	spare := o.spare
-	if how != renewing {
+	if how == ordinary {
 		spare = nil
 	}
 	switch {
@@ -191,12 +196,12 @@ func (o *own) begin(ctx context.Context, deadline *adapter.Deadline, how urgency
 		case spare <- struct{}{}:
 			r.place = spare
 		case <-ctx.Done():
-			return r, notSentError{ctx.Err()}
+			return r, adapter.Unsent(ctx.Err())
 		case <-deadline.Passed():
-			return r, notSentError{context.DeadlineExceeded}
+			return r, adapter.Unsent(context.DeadlineExceeded)
 		}
 	}
-	if how == renewing {
+	if how != ordinary {
 		o.renewed.Add(1)
 	}
 	if waits {
@@ -224,7 +229,7 @@ func (o *own) end(r request) {
 	if r.waits {
 		o.patient.Add(-1)
 	}
-	if r.how == renewing {
+	if r.how != ordinary {
 		o.renewed.Add(-1)
 	}
 	<-r.place

@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -132,15 +131,6 @@ func TestALingeringRequestKeepsNoConnection(t *testing.T) {
 	redistest.Await(t, "the connection is closed", func() bool { return !st.Reserved() })
 }
 
-// observer tells how each renewal ended.
-type observer chan error
-
-func (o observer) Observe(e observe.Event) {
-	if e.Kind == observe.EventRenew {
-		o <- e.Err
-	}
-}
-
 // When the password changes, the server refuses new connections and serves those of the pool. If
 // there was no password before, go-redis takes such a connection for one that is logged in.
 func TestANewPasswordCostsNoLease(t *testing.T) {
@@ -187,16 +177,15 @@ func newPassword(t *testing.T, options redis.Options, change ...any) {
 	proxy := redistest.NewProxy(t, s.Addr())
 	options.Addr, options.PoolSize = proxy.Addr(), 4
 	rdb := dialling(t, &options)
-	renewed := make(observer, 100)
 	st := goredis.New(rdb)
-	c, err := holdfast.New(st, holdfast.Config{TTL: 2 * time.Second, Observer: renewed})
+	c, err := holdfast.New(st, holdfast.Config{})
 	assert.Must(t, err)
 	l, err := c.Mutex("a").Lock(t.Context())
 	assert.Must(t, err)
 	s.Do(t, change...)
 	refusedBeside(t, proxy, st)
 	for range 2 {
-		assert.NoError(t, redistest.Next(t, "a renewal", renewed))
+		assert.NoError(t, l.Extend(t.Context(), time.Minute)) // by a renewal
 	}
 	assert.NoError(t, l.Release(t.Context()))
 	assert.NoError(t, c.Close(t.Context()))

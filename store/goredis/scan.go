@@ -29,7 +29,7 @@ func (s *Store) Scan(ctx context.Context, prefix string, visit func(keys []strin
 		found <- primaries
 		return err
 	}); err != nil {
-		return s.explain(ctx, notSentError{err}, nil)
+		return s.explain(ctx, adapter.Unsent(err), nil)
 	}
 	addr := func(primary *redis.Client) string { return primary.Options().Addr }
 	err := adapter.ScanNodes(ctx, <-found, addr, visit, func(primary *redis.Client, visit func([]string) error) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
 // server is one server, with the store's own connections to it. Each command is sent once, and given
@@ -76,7 +77,8 @@ func (h hooked) leave(ctx context.Context, pipelined bool) {
 	_, _ = pipe.Exec(ctx)
 }
 
-func (h hooked) sendOver(ctx context.Context, cmds commands) error {
+func (h hooked) sendOver(ctx context.Context, cmds commands) (err error) {
+	defer panics.Fail("a hook of go-redis", &err)
 	if len(cmds.more) == 0 {
 		return h.conn.Process(ctx, cmds.first)
 	}
@@ -85,7 +87,7 @@ func (h hooked) sendOver(ctx context.Context, cmds commands) error {
 	for _, cmd := range cmds.more {
 		_ = pipe.Process(ctx, cmd)
 	}
-	_, err := pipe.Exec(ctx)
+	_, err = pipe.Exec(ctx)
 	return err
 }
 
@@ -154,5 +156,5 @@ func notWritten(err error) error {
 	case errors.Is(err, redis.Nil): // of Sentinels that know no primary: no answer to the command
 		err = errors.New(err.Error())
 	}
-	return notSentError{err}
+	return adapter.Unsent(err)
 }

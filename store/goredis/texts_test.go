@@ -2,7 +2,6 @@ package goredis_test
 
 import (
 	"context"
-	"net"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,25 +11,20 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
-
-// nobody returns an address at which no server listens.
-func nobody(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	assert.Must(t, err)
-	assert.Must(t, l.Close())
-	return l.Addr().String()
-}
 
 // Each layer of an error adds only what the layers below do not know. So its text says the library's name, the
 // lock and each address once, on every topology.
 func TestAnErrorSaysEachThingOnce(t *testing.T) {
 	const dial = 100 * time.Millisecond
 	one := func() store.Store {
-		return goredis.New(redis.NewClient(&redis.Options{Addr: nobody(t), DialTimeout: dial, DialerRetries: 1}))
+		return goredis.New(redis.NewClient(&redis.Options{
+			Addr: redistest.ClosedAddr(t), DialTimeout: dial, DialerRetries: 1,
+		}))
 	}
 	three, err := quorum.New([]store.Store{one(), one(), one()}, quorum.Config{})
 	assert.Must(t, err)
@@ -38,10 +32,11 @@ func TestAnErrorSaysEachThingOnce(t *testing.T) {
 	for name, s := range map[string]store.Store{
 		"one server": one(),
 		"a Cluster": goredis.New(redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: []string{nobody(t), nobody(t)}, DialTimeout: dial, DialerRetries: 1, MaxRedirects: -1,
+			Addrs: []string{redistest.ClosedAddr(t), redistest.ClosedAddr(t)}, MaxRedirects: -1,
+			DialTimeout: dial, DialerRetries: 1,
 		})),
 		"a primary behind Sentinel": goredis.New(redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: "m", SentinelAddrs: []string{nobody(t)}, DialTimeout: dial, DialerRetries: 1,
+			MasterName: "m", SentinelAddrs: []string{redistest.ClosedAddr(t)}, DialTimeout: dial, DialerRetries: 1,
 		})),
 		"three independent servers": three,
 	} {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/holdfast-go/holdfast/internal/pushfirst"
+	"github.com/holdfast-go/holdfast/internal/mark"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -17,10 +17,10 @@ type words struct{ last [16]atomic.Pointer[[]any] }
 // are about the same kind of lock: the key, the attempt and the token.
 const usuallyNew = 3
 
-// evalWords are the commands for a script. With the mark of package pushfirst, they are in upper case: conn writes
+// evalWords are the commands for a script. With the mark of package mark, they are in upper case: conn writes
 // PING in front of those.
 func evalWords(ctx context.Context) (evalsha, eval string) {
-	if pushfirst.Marked(ctx) {
+	if mark.IsPushFirst(ctx) {
 		return "EVALSHA", "EVAL"
 	}
 	return "evalsha", "eval"

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -66,6 +67,7 @@ type ackedRequest struct {
 
 // run finds the node and follows redirections, which a connection taken from rueidis does not.
 func (w ackedRequest) run(ctx context.Context) (text string, got store.Acks, err error) {
+	defer panics.Fail(clientCode, &err)
 	client := w.s.client
 	if w.s.mode == rueidis.ClientModeCluster {
 		if client, err = w.s.owner(ctx, w.keys); err != nil {
@@ -95,7 +97,7 @@ func (w ackedRequest) run(ctx context.Context) (text string, got store.Acks, err
 			w.s.slots.forget()
 		}
 		if client, asking = w.s.client.Nodes()[to], ask; client == nil {
-			return "", got, notSentError{errUnknownNode}
+			return "", got, adapter.Unsent(errUnknownNode)
 		}
 	}
 }
@@ -111,7 +113,7 @@ func (w ackedRequest) send(
 	if asking {
 		cmds = append(cmds, client.B().Asking().Build())
 	}
-	cmds = append(cmds, w.s.eval(client.B(), w.action, withText, w.keys, w.args))
+	cmds = append(cmds, w.s.eval(ctx, client.B(), w.action, withText, w.keys, w.args))
 	at := len(cmds) - 1
 	ms := strconv.FormatInt(w.limit.Milliseconds(), 10)
 	if w.need.Replicas > 0 {

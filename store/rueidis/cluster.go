@@ -92,7 +92,7 @@ func (s *Store) primary(ctx context.Context, try int) (node, error) {
 		}
 	}
 	s.slots.forget()
-	return node{}, notSentError{errNoNode}
+	return node{}, adapter.Unsent(errNoNode)
 }
 
 // owner returns the node that serves the keys' slot.
@@ -108,7 +108,7 @@ func (s *Store) owner(ctx context.Context, keys []string) (rueidis.Client, error
 	client := s.client.Nodes()[addrs[0]]
 	if client == nil {
 		s.slots.forget()
-		return nil, notSentError{errUnknownNode}
+		return nil, adapter.Unsent(errUnknownNode)
 	}
 	return client, nil
 }
@@ -214,7 +214,7 @@ func (s *Store) slotRanges(ctx context.Context, stale bool) ([]slotRange, error)
 			return s.slots.learn(ranges), nil
 		}
 	}
-	return nil, notSentError{err}
+	return nil, adapter.Unsent(err)
 }
 
 // slotsOf asks the node at addr.

@@ -18,7 +18,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
-	"github.com/holdfast-go/holdfast/internal/pushfirst"
+	"github.com/holdfast-go/holdfast/internal/mark"
 	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/store/internal/adaptertest"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
@@ -211,7 +211,7 @@ func (c *imitation) use(keys ...string) {
 // cancels expects that a request which gets no answer ends with its context.
 func (c *imitation) cancels(key string) {
 	c.t.Helper()
-	for _, parent := range []context.Context{c.t.Context(), pushfirst.Mark(c.t.Context())} {
+	for _, parent := range []context.Context{c.t.Context(), mark.PushFirst(c.t.Context())} {
 		ctx, cancel := context.WithCancel(parent)
 		start := time.Now()
 		time.AfterFunc(time.Millisecond, cancel)

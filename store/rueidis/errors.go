@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -17,27 +15,13 @@ import (
 // explain turns an error of rueidis into what [store.Store] promises. broke is why an earlier
 // request of the same action got no answer, or nil.
 func (s *Store) explain(ctx context.Context, err, broke error) error {
-	if refusal := serverError(err); refusal != nil {
-		if broke == nil {
-			return refusal
-		}
-		return fmt.Errorf("rueidis: %s: no answer to an earlier request: %w; then: %s",
-			s.addr(), hideForeign(ctx, broke), refusal.Message)
-	}
 	if s.isClosed(err) {
 		return adapter.ClosedClient("rueidis")
 	}
-	if broke == nil && classify(ctx, err) == adapter.NotSent {
-		return adapter.NotSentError(adapter.Who("rueidis", s.addr(), err), err)
+	if broke != nil || classify(ctx, err) != adapter.NotSent {
+		err = hideForeign(ctx, err)
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = adapter.Timeout(ctx, err)
-	}
-	if broke != nil {
-		return fmt.Errorf("%s: %w, after %w", adapter.Who("rueidis", s.addr(), err),
-			hideForeign(ctx, err), hideForeign(ctx, asText(broke)))
-	}
-	return fmt.Errorf("%s: %w", adapter.Who("rueidis", s.addr(), err), hideForeign(ctx, err))
+	return s.retry.Explain(ctx, "rueidis", s.addr, err, hideForeign(ctx, broke))
 }
 
 // isClosed reports whether the user has closed the client. The first request that finds out
@@ -54,15 +38,6 @@ func hideForeign(ctx context.Context, err error) error {
 	if foreign(ctx, err) {
 		//nolint:errorlint // a text, so that errors.Is does not find the other context's end
 		return fmt.Errorf("the connection broke during another request: %v", err)
-	}
-	return err
-}
-
-// asText returns err as a text if it is a refusal, because it does not answer the last
-// request.
-func asText(err error) error {
-	if serverError(err) != nil {
-		return errors.New(err.Error())
 	}
 	return err
 }
@@ -99,29 +74,22 @@ func refusal(message string) *store.ServerError {
 	return refusal
 }
 
-// notSentError says that a request found no node to go to.
-type notSentError struct{ error }
-
-func (e notSentError) Unwrap() error { return e.error }
-
 // classify says what an error that is not a refusal means for the request. An exceeded deadline
 // of the request's own is final.
 //
 // Requests get ErrClosing when rueidis takes their connection away: the user has closed the
 // client, or Sentinel has named another primary.
 func classify(ctx context.Context, err error) adapter.Failure {
-	var unsent notSentError
+	failure := adapter.FailureOf(err)
 	switch {
-	case errors.As(err, &unsent):
-		return adapter.NotSent
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), foreign(ctx, err):
+	case failure != adapter.Final:
+		return failure
+	case foreign(ctx, err):
 		return adapter.Broken
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return adapter.Final
 	case errors.Is(err, rueidis.ErrClosing):
 		return adapter.Lost
 	case errors.Is(err, rueidis.ErrNoSlot):
 		return adapter.NotSent
 	}
-	return adapter.SocketFailure(err)
+	return adapter.Final
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/adapter"
+	"github.com/holdfast-go/holdfast/internal/mark"
 	"github.com/holdfast-go/holdfast/script"
 )
 
@@ -76,9 +77,12 @@ func (s *Store) leaveIdle(ctx context.Context) {
 // stands: beside goroutines that use up the processors, making one takes longer than many a lease lasts. In a Cluster,
 // rueidis needs the keys.
 func (s *Store) eval(
-	b rueidis.Builder, action *script.Script, withText bool, keys, args []string,
+	ctx context.Context, b rueidis.Builder, action *script.Script, withText bool, keys, args []string,
 ) rueidis.Completed {
 	word, what := "EVALSHA", action.SHA1
+	if mark.IsAwaited(ctx) {
+		word = awaitedWord
+	}
 	if withText {
 		word, what = "EVAL", action.Text
 	}

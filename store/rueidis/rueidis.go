@@ -41,7 +41,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/adapter"
-	"github.com/holdfast-go/holdfast/internal/pushfirst"
+	"github.com/holdfast-go/holdfast/internal/mark"
+	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/slot"
 	"github.com/holdfast-go/holdfast/internal/yield"
 	"github.com/holdfast-go/holdfast/script"
@@ -113,9 +114,9 @@ func (s *Store) Run(
 		return "", s.unusable
 	}
 	text, err, broke := s.retry.Do(ctx, action.Repeats, func() (string, error) {
-		text, err := s.do(ctx, s.eval(s.client.B(), action, false, keys, args)).text()
+		text, err := s.do(ctx, s.eval(ctx, s.client.B(), action, false, keys, args)).text()
 		if refusal := serverError(err); refusal != nil && refusal.Code == "NOSCRIPT" {
-			text, err = s.do(ctx, s.eval(s.client.B(), action, true, keys, args)).text()
+			text, err = s.do(ctx, s.eval(ctx, s.client.B(), action, true, keys, args)).text()
 		}
 		return text, err
 	})
@@ -203,15 +204,25 @@ func (s *Store) sendTo(ctx context.Context, server *adapter.Steady, cmd rueidis.
 	return result
 }
 
+// clientCode is what has panicked, if that was the program's own rueidis.Client around rueidis.
+const clientCode = "the rueidis client"
+
 // send sends cmd. If its pushes are to come first, it sends PING in front, in the same write and over the same
-// connection, see package pushfirst. A server that refuses notes each refusal in its log, so it gets no PING again.
+// connection, see package mark. A server that refuses notes each refusal in its log, so it gets no PING again.
 //
 // It takes the pipelined connection also with DisableAutoPipelining: there, rueidis watches the context. Over one of
 // the pool, a renewal would read its own answer, without a turn of rueidis' two goroutines. But the program may
 // have taken the whole pool, and then the lease would be lost.
-func (s *Store) send(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+func (s *Store) send(ctx context.Context, cmd rueidis.Completed) (result rueidis.RedisResult) {
+	var failed error
+	defer func() {
+		if failed != nil {
+			result = rueidis.NewErrorResult(failed)
+		}
+	}()
+	defer panics.Fail(clientCode, &failed)
 	cmd = cmd.ToPipe()
-	if !pushfirst.Marked(ctx) || s.noPing.Load() {
+	if !mark.IsPushFirst(ctx) || s.noPing.Load() {
 		return s.client.Do(ctx, cmd)
 	}
 	results := s.client.DoMulti(ctx, s.client.B().Arbitrary("PING").Build(), cmd)

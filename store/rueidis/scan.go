@@ -27,7 +27,7 @@ func (s *Store) Scan(ctx context.Context, prefix string, visit func(keys []strin
 	return adapter.ScanNodes(ctx, primaries, addr, visit, func(n node, visit func([]string) error) error {
 		if n.client == nil {
 			s.slots.forget()
-			return s.explain(ctx, notSentError{errUnknownNode}, nil)
+			return s.explain(ctx, adapter.Unsent(errUnknownNode), nil)
 		}
 		return s.scan(ctx, s.retry.OfOneNode(), prefix, visit, func(cmd rueidis.Completed) answer {
 			deadline := s.deadlines.Of(ctx)

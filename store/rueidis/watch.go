@@ -50,8 +50,9 @@ const (
 // Only scripts, SCAN, HELLO and rueidis' own PING are watched. A command that may be silent by right, such as BLPOP
 // or WAIT, never closes its connection. But all requests that share a dead connection end with it.
 //
-// A renewal looks for its answer before it lets other goroutines have its processor, and then every few milliseconds
-// for a quarter of a second. That lets a lease live beside goroutines that use up the processor, see the package.
+// A renewal in the background looks for its answer before it lets other goroutines have its processor, and then every
+// few milliseconds for a quarter of a second. That lets a lease live beside goroutines that use up the processor, see
+// the package.
 //
 // Watch keeps the DialCtxFn, the DialFn, the Dialer and the TLSConfig of option.
 func Watch(option rueidis.ClientOption) rueidis.ClientOption {
@@ -169,7 +170,11 @@ func (w *watched) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// renewal is in a request that renews leases. rueidis sends ping once a second, and other requests wait for its answer.
+// awaitedWord is the command of a renewal for which a caller waits, so that a watched connection knows it.
+const awaitedWord = "evalsha"
+
+// renewal is in a request that renews leases, and for which nobody waits. rueidis sends ping once a second, and other
+// requests wait for its answer.
 var (
 	renewal = []byte("\r\nEVALSHA\r\n$40\r\n" + script.Renew.SHA1)
 	ping    = []byte("*1\r\n$4\r\nPING\r\n")
@@ -223,16 +228,20 @@ func (w *watched) SetDeadline(at time.Time) error {
 
 // prompt are the commands of the store that the server answers at once, and rueidis' own.
 var prompt = [][]byte{
-	[]byte("\r\nEVALSHA\r\n"), []byte("\r\nEVAL\r\n"), []byte("\r\nPING\r\n"), []byte("\r\nSCAN\r\n"),
-	[]byte("\r\nHELLO\r\n"),
+	[]byte("\r\nEVALSHA\r\n"), []byte("\r\n" + awaitedWord + "\r\n"), []byte("\r\nEVAL\r\n"), []byte("\r\nPING\r\n"),
+	[]byte("\r\nSCAN\r\n"), []byte("\r\nHELLO\r\n"),
 }
+
+// waiting are the commands that wait for acknowledgements, from their first byte: an owner may be called WAIT.
+var waiting = [][]byte{[]byte("*3\r\n$4\r\nWAIT\r\n"), []byte("*4\r\n$7\r\nWAITAOF\r\n")}
 
 // answersAtOnce reports whether a write begins with a command that the server answers at once, and has none
 // that waits for acknowledgements.
 func answersAtOnce(b []byte) bool {
-	first := b[:min(len(b), 24)]
-	return slices.ContainsFunc(prompt, func(command []byte) bool { return bytes.Contains(first, command) }) &&
-		!bytes.Contains(b, []byte("\r\nWAIT"))
+	has := func(b []byte) func([]byte) bool {
+		return func(command []byte) bool { return bytes.Contains(b, command) }
+	}
+	return slices.ContainsFunc(prompt, has(b[:min(len(b), 24)])) && !slices.ContainsFunc(waiting, has(b))
 }
 
 // Read implements [net.Conn].

@@ -2,9 +2,11 @@ package rueidis
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,10 +47,13 @@ func TestARenewalWakesItsReader(t *testing.T) {
 	defer w.Close()
 	own := time.Now().Add(time.Hour)
 	assert.Must(t, w.SetReadDeadline(own))
+	extension := "*3" + strings.Replace(string(renewal), "EVALSHA", awaitedWord, 1)
 	for request, want := range map[string][]time.Time{
 		"*3" + string(renewal) + "\r\n$1\r\n0\r\n": {own, time.Unix(1, 0), own},
 		"*2\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n":   {own},
+		extension + "\r\n$1\r\n0\r\n":              {own}, // a caller waits for its answer
 	} {
+		assert.True(t, answersAtOnce([]byte(request)), "%q is not watched", request)
 		deadlines = []time.Time{own}
 		assert.Must(t, assert.Err(server.Write([]byte("+"))))
 		assert.Must(t, assert.Err(w.Write([]byte(request))))
@@ -71,4 +76,25 @@ func TestARenewalWakesItsReader(t *testing.T) {
 	}
 	assert.Must(t, assert.Err(server.Write([]byte("+"))))
 	assert.NoError(t, <-read)
+}
+
+// A name is not taken for a command.
+func TestWhatTheServerAnswersAtOnce(t *testing.T) {
+	request := func(words ...string) string {
+		text := fmt.Sprintf("*%d\r\n", len(words))
+		for _, word := range words {
+			text += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
+		}
+		return text
+	}
+	script := func(owner string) string { return request("EVALSHA", "digest", "1", "key", "c/1", owner) }
+	for text, want := range map[string]bool{
+		request("PING"): true, script("ann"): true,
+		script("WAIT"): true, script("WAITAOF"): true, script("WAITER"): true,
+		script("ann") + request("WAIT", "1", "500"):         false,
+		script("ann") + request("WAITAOF", "1", "0", "500"): false,
+		request("SSUBSCRIBE", "channel"):                    false,
+	} {
+		assert.Equal(t, answersAtOnce([]byte(text)), want, "%q is answered at once", text)
+	}
 }

@@ -37,7 +37,7 @@ func (s *suite) listen(channel string) *recorder {
 	defer cancel()
 	stop, err := s.Store.Listen(ctx, channel, store.Listener{
 		Message: func(payload string) { rec.heard <- payload },
-		Resumed: func() { rec.resumed <- struct{}{} },
+		Look:    func(bool) { rec.resumed <- struct{}{} },
 	})
 	if err != nil {
 		s.Fatalf("Listen: %v", err)
@@ -115,7 +115,7 @@ func testCallsOneAtATime(s *suite) {
 				close(done)
 			}
 		},
-		Resumed: call,
+		Look: func(bool) { call() },
 	})
 	if err != nil {
 		s.Fatal(err)
@@ -167,6 +167,7 @@ func testOutlivesContext(s *suite) {
 func testStopWaits(s *suite) {
 	started, proceed := make(chan struct{}), make(chan struct{})
 	var returned atomic.Bool
+	s.listen(s.channel("a")) // so stop has no subscription to end, which could wait for the function, too
 	stop, err := s.Store.Listen(s.Context(), s.channel("a"), store.Listener{
 		Message: func(string) {
 			close(started)
@@ -210,7 +211,7 @@ func testAfterStop(s *suite) {
 	s.is(again.next(s), "again")
 }
 
-// A broken subscription is restored by itself, and Resumed is called.
+// A broken subscription is restored by itself, and Look is called.
 func testKilled(s *suite) {
 	if s.KillSubscribers == nil {
 		return
@@ -218,7 +219,7 @@ func testKilled(s *suite) {
 	a, b := s.listen(s.channel("a")), s.listen(s.channel("b"))
 	s.KillSubscribers()
 	for name, rec := range map[string]*recorder{"a": a, "b": b} {
-		s.within("Resumed", func() { <-rec.resumed })
+		s.within("Look", func() { <-rec.resumed })
 		s.Publish(s.channel(name), "after it")
 		s.is(rec.next(s), "after it")
 	}
@@ -233,7 +234,7 @@ func testKilledOften(s *suite) {
 	rec := s.listen(s.channel("a"))
 	for range 5 {
 		s.KillSubscribers()
-		s.within("Resumed", func() { <-rec.resumed })
+		s.within("Look", func() { <-rec.resumed })
 		s.Publish(s.channel("a"), "still here")
 		s.is(rec.next(s), "still here")
 	}

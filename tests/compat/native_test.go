@@ -115,9 +115,9 @@ func TestALateGrantIsNone(t *testing.T) {
 		must(t, err)
 		must(t, lease.Release(t.Context()))
 		for _, proxy := range proxies {
-			proxy.Delay(200 * time.Millisecond)
+			proxy.Delay(4 * time.Second)
 		}
-		_, err = c.Mutex("key", holdfast.TTL(100*time.Millisecond)).TryLock(t.Context())
+		_, err = c.Mutex("key", holdfast.TTL(2*time.Second)).TryLock(t.Context())
 		assert.Is(t, err, holdfast.ErrUnknownOutcome)
 		for _, server := range w.servers {
 			redistest.Await(t, "the key to go", func() bool { return free(t, server) })
@@ -216,9 +216,9 @@ func TestWhatTheWireCannotCarryIsRefusedByName(t *testing.T) {
 func TestANativeLeaseIsRenewedAndItsLossIsTold(t *testing.T) {
 	onWires(t, func(t *testing.T, w world) {
 		c := w.client(holdfast.Config{})
-		lease, err := c.Mutex("key", holdfast.TTL(400*time.Millisecond)).Lock(t.Context())
+		lease, err := c.Mutex("key", holdfast.TTL(6*time.Second)).Lock(t.Context())
 		must(t, err)
-		redistest.Await(t, "three renewals", func() bool { return w.servers[0].CommandCalls(t)["pexpire"] >= 3 })
+		redistest.Await(t, "a renewal", func() bool { return w.servers[0].CommandCalls(t)["pexpire"] >= 1 })
 		assert.MustTrue(t, lease.Err() == nil, "lost: %v", lease.Err())
 		for _, server := range w.servers {
 			server.Do(t, "SET", "key", "other")

@@ -86,7 +86,10 @@ func child(in io.Reader, out io.Writer) error {
 		switch order {
 		case "lock":
 			reg = registers[which]
-			lease, err = client.Mutex(cfg.Kind+"/"+which, holdfast.TTL(leaseTTL)).Lock(context.Background())
+			lock := client.Mutex(cfg.Kind+"/"+which, holdfast.TTL(leaseTTL))
+			for lease, err = lock.Lock(context.Background()); errors.Is(err, holdfast.ErrLost); {
+				lease, err = lock.Lock(context.Background()) // on a busy machine a grant may arrive too late
+			}
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package fence_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -115,8 +116,69 @@ func TestAProbeFindsAStoreWithoutConditions(t *testing.T) {
 	left, err := bucket.Client.ListObjectsV2(within(t), &s3.ListObjectsV2Input{Bucket: &bucket.Name})
 	assert.True(t, err == nil && len(left.Contents) == 0,
 		"a probe leaves %v, %v; want nothing", left, err)
-	careless := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer careless.Close()
-	other := s3fence.Bucket{Client: s3Client(careless.Listener.Addr().String()), Name: "b"}
-	assert.True(t, other.Probe(within(t), "p/") != nil, "a store that accepts everything passes the probe")
+	for what, c := range map[string]struct {
+		etag func(s string) string
+		keep func(r *http.Request, now string) bool // the condition holds
+		err  bool
+	}{
+		"one that keeps them":          {quote, keeps, false},
+		"one that ignores them":        {quote, func(*http.Request, string) bool { return true }, true},
+		"one that ignores If-Match":    {quote, keepsNoneMatch, true},
+		"one that accepts no If-Match": {quote, func(r *http.Request, now string) bool { return now == "" }, true},
+		"one that names by size":       {func(s string) string { return fmt.Sprintf(`"%d"`, len(s)) }, keeps, true},
+		"one that names no version":    {func(string) string { return "" }, keeps, true},
+	} {
+		server := httptest.NewServer(&liar{etag: c.etag, keep: c.keep})
+		defer server.Close()
+		other := s3fence.Bucket{Client: s3Client(server.Listener.Addr().String()), Name: "b"}
+		err := other.Probe(within(t), "p/")
+		assert.Equal(t, err != nil, c.err, "%s is found out: %v", what, err)
+	}
+}
+
+func quote(s string) string { return fmt.Sprintf("%q", s) }
+
+func keeps(r *http.Request, now string) bool {
+	return keepsNoneMatch(r, now) && (r.Header.Get("If-Match") == "" || r.Header.Get("If-Match") == now)
+}
+
+func keepsNoneMatch(r *http.Request, now string) bool {
+	return r.Header.Get("If-None-Match") == "" || now == ""
+}
+
+// liar is an S3 server for one object.
+type liar struct {
+	etag func(string) string
+	keep func(r *http.Request, now string) bool
+
+	mu     sync.Mutex
+	object string
+}
+
+func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := ""
+	if l.object != "" {
+		now = l.etag(l.object)
+	}
+	switch r.Method {
+	case http.MethodPut:
+		body, err := io.ReadAll(r.Body)
+		if err != nil || !l.keep(r, now) {
+			http.Error(w, "<Error><Code>PreconditionFailed</Code></Error>", http.StatusPreconditionFailed)
+			return
+		}
+		l.object = string(body)
+	case http.MethodDelete:
+		l.object = ""
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	if tag := l.etag(l.object); tag != "" {
+		w.Header().Set("ETag", tag)
+	}
+	if r.Method == http.MethodGet {
+		_, _ = io.WriteString(w, l.object)
+	}
 }

@@ -4,6 +4,9 @@ import (
 	"database/sql"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/fence"
@@ -63,6 +66,44 @@ func TestAGuardRefusesOlderTokens(t *testing.T) {
 		want(t, "the memory", guard.Memory(db).Raise(within(t), "account/1", 2), nil)
 		want(t, "the memory", guard.Memory(db).Raise(within(t), "account/1", 1), fence.ErrStale)
 	})
+}
+
+// The rights in docs/fencing.md are enough, and without one of them nothing is written.
+func TestTheRightsOfASQLGuardAreThoseOfThePage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "fencing.md"))
+	assert.Must(t, err)
+	const rights = "SELECT, INSERT and UPDATE on `holdfast_fence`, and DELETE for `Reset`"
+	assert.True(t, strings.Contains(string(page), rights), "docs/fencing.md does not say %s", rights)
+	for _, d := range triggered() {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			guard, _, p, db := guarded(t, d)
+			name := "app" + p.file
+			user := map[string]string{"pgx": name, "mysql": name + "@localhost"}[p.driver]
+			must(t, db, "CREATE USER "+user)
+			grant := func(right string) { must(t, db, "GRANT "+right+" ON holdfast_fence TO "+user) }
+			for _, right := range []string{"SELECT", "INSERT", "UPDATE", "DELETE"} {
+				grant(right)
+			}
+			app := p
+			app.source = func(addr, file string, idle int) string {
+				as := strings.NewReplacer("root@", name+"@", "//postgres@", "//"+name+"@")
+				return as.Replace(p.source(addr, file, idle))
+			}
+			theirs := app.open(t, 0)
+			want(t, "Raise", guard.Memory(theirs).Raise(within(t), "a", 5), nil)
+			want(t, "Reset", guard.Reset(within(t), theirs, "a"), nil)
+			for _, right := range []string{"SELECT", "INSERT", "UPDATE"} {
+				must(t, db, "REVOKE "+right+" ON holdfast_fence FROM "+user)
+				assert.True(t, guard.Memory(theirs).Raise(within(t), "a", 6) != nil, "it needs no %s", right)
+				grant(right)
+			}
+			must(t, db, "REVOKE DELETE ON holdfast_fence FROM "+user)
+			assert.True(t, guard.Reset(within(t), theirs, "a") != nil, "Reset needs no DELETE")
+			want(t, "Raise", guard.Memory(theirs).Raise(within(t), "a", 5), nil)
+		})
+	}
 }
 
 func TestResourcesAreToldApartByEveryByte(t *testing.T) {

@@ -170,4 +170,25 @@ func TestAPartitionOfPostgreSQLNeedsATriggerOfItsOwn(t *testing.T) {
 		want(t, table, p.under(t, db, 6, late), nil)
 	}
 	want(t, "seen by no trigger", p.under(t, db, 5, "TRUNCATE rows_1"), nil)
+	must(t, db, "CREATE TRIGGER holdfast_fence_truncate BEFORE TRUNCATE ON rows_1 "+
+		"FOR EACH STATEMENT EXECUTE FUNCTION rows_fence()")
+	assert.True(t, p.under(t, db, 9, "TRUNCATE rows_1") != nil, "TRUNCATE of a partition passes its trigger")
+}
+
+// Nor does PostgreSQL pass a row's trigger on to a table that inherits. It passes on the column.
+func TestATableThatInheritsNeedsATriggerOfItsOwn(t *testing.T) {
+	t.Parallel()
+	p := postgres.create(t)
+	db := p.open(t, 0)
+	must(t, db, "CREATE TABLE account (id INT PRIMARY KEY, balance BIGINT NOT NULL)")
+	must(t, db, "CREATE TABLE child () INHERITS (account)")
+	must(t, db, "INSERT INTO child VALUES (1, 0)")
+	install(t, db, sqlfence.Trigger{Dialect: p.dialect, Table: "account"})
+	const write = "UPDATE account SET balance = balance + 1" // rows of both tables
+	want(t, "seen by no trigger", without(t, db, write), nil)
+	up, err := sqlfence.Trigger{Dialect: p.dialect, Table: "child"}.Up()
+	assert.Must(t, err)
+	want(t, "what Up says without ADD COLUMN", all(t, db, up[1:]), nil)
+	want(t, "the newest", p.under(t, db, 6, write), nil)
+	want(t, "a late write", p.under(t, db, 5, write), fence.ErrStale)
 }

@@ -33,8 +33,8 @@ var wires = map[string]func(store.Store) store.Store{
 	"redisson":  func(s store.Store) store.Store { return redisson.New(s, redisson.Config{}) },
 }
 
-// bridgeTTL is longer than a test needs for its steps, because nobody renews between them.
-const bridgeTTL = 3 * time.Second
+// bridgeTTL is longer than a test needs for its steps, because nobody renews between them. Nobody waits for its end.
+const bridgeTTL = 10 * time.Minute
 
 // newBridge is the lock of one process. wrap changes the store that its two clients use.
 func newBridge(cfg childConfig, stage bridge.Stage, wrap func(store.Store) store.Store) (*bridge.Mutex, error) {
@@ -159,7 +159,7 @@ func TestAProcessAtBothIsKilledAtEachStep(t *testing.T) {
 	for wire := range wires {
 		t.Run(wire, func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t, redistest.AllowAll()) // for the old form
+			server := redistest.Start(t, redistest.Clock(), redistest.AllowAll()) // all for the old form
 			cfg := childConfig{Addr: server.Addr(), Wire: wire, Name: "whole"}
 			total := startStepper(t, cfg).count(t)
 			if total < 12 { // two requests to acquire, two to renew, two to release
@@ -175,7 +175,8 @@ func TestAProcessAtBothIsKilledAtEachStep(t *testing.T) {
 			if inside < 4 { // before and after each of the two renewals
 				t.Errorf("only %d steps were under the lock", inside)
 			}
-			for n := 1; n <= total; n++ { // all of them end at about the same time
+			server.MoveClock(bridgeTTL)
+			for n := 1; n <= total; n++ {
 				cfg.Name = fmt.Sprintf("killed/%d", n)
 				lease, err := instanceOf(t, cfg, bridge.Both).Lock(t.Context())
 				assert.MustTrue(t, err == nil, "%s: %v", cfg.Name, err)

@@ -2,19 +2,14 @@ package neighbours
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/hex"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/compat/redisson"
 	"github.com/holdfast-go/holdfast/store/goredis"
+	"github.com/holdfast-go/holdfast/tests/redisson/crossing"
 )
-
-func init() { //nolint:gochecknoinits // the table of another file
-	lockers["holdfast/redisson"] = openCompatRedisson
-}
 
 func openCompatRedisson(cfg Config) (Locker, error) {
 	client, err := holdfast.New(redisson.New(goredis.New(cfg.rdb(cfg.Address)), redisson.Config{}), holdfast.Config{
@@ -40,10 +35,5 @@ type javaHold struct{ leaseHold }
 // Holder implements [Hold]. It is a UUID with the bytes of the client's ID, and the number of the attempt.
 func (h javaHold) Holder() string {
 	client, number, _ := strings.Cut(h.lease.HolderID(), "/")
-	id, err := base64.RawURLEncoding.DecodeString(client)
-	if err != nil || len(id) != 16 {
-		return h.lease.HolderID()
-	}
-	x := hex.EncodeToString(id)
-	return strings.Join([]string{x[:8], x[8:12], x[12:16], x[16:20], x[20:]}, "-") + ":" + number
+	return crossing.UUID(client) + ":" + number
 }

@@ -15,8 +15,6 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/compat/redislock"
-	"github.com/holdfast-go/holdfast/compat/redsync"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
@@ -64,13 +62,6 @@ func (h mutexHold) Unlock(ctx context.Context) string {
 		return NotHeld
 	}
 	return Unknown
-}
-
-func init() { //nolint:gochecknoinits // the table of another file
-	lockers["redsync"] = openRedsync
-	lockers["holdfast/redsync"] = openOurs(func(all []store.Store) store.Store { return redsync.NewStore(all...) })
-	lockers["redislock"] = openRedislock
-	lockers["holdfast/redislock"] = openOurs(func(all []store.Store) store.Store { return redislock.NewStore(all[0]) })
 }
 
 // lockerFunc is a Locker that is a function.

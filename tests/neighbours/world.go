@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,8 +22,7 @@ var Faults = []string{ //nolint:gochecknoglobals // it never changes
 
 // world is what the faults of a run work on: servers that lose nothing, and the processes of a fleet.
 type world struct {
-	bench   *fault.Bench
-	ttl     time.Duration
+	fault.Still
 	servers []*redistest.Server
 	locks   []string
 	fleet   *fleet
@@ -37,7 +35,7 @@ var _ fault.World = (*world)(nil)
 
 // newWorld starts the servers.
 func newWorld(bench *fault.Bench, servers int, ttl time.Duration, locks []string) (w *world, err error) {
-	w = &world{bench: bench, ttl: ttl, locks: locks, admin: make(map[string]*redis.Client)}
+	w = &world{Still: fault.Still{Bench: bench, Lease: ttl}, locks: locks, admin: make(map[string]*redis.Client)}
 	err = fault.Try(func() {
 		w.servers = redistest.Primaries(bench, servers, redistest.AllowAll(), redistest.Harness(), redistest.Args(
 			"--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"))
@@ -64,12 +62,6 @@ func (w *world) close() {
 	}
 }
 
-// T implements [fault.World].
-func (w *world) T() testing.TB { return w.bench }
-
-// TTL implements [fault.World].
-func (w *world) TTL() time.Duration { return w.ttl }
-
 // Topology implements [fault.World].
 func (w *world) Topology() string {
 	if len(w.servers) > 1 {
@@ -77,12 +69,6 @@ func (w *world) Topology() string {
 	}
 	return fault.Durable
 }
-
-// Sentinel implements [fault.World].
-func (w *world) Sentinel() *redistest.Sentinel { return nil }
-
-// Cluster implements [fault.World].
-func (w *world) Cluster() *redistest.Cluster { return nil }
 
 // Clients implements [fault.World].
 func (w *world) Clients() (clients []fault.Client) {
@@ -94,12 +80,6 @@ func (w *world) Clients() (clients []fault.Client) {
 
 // Claim implements [fault.World].
 func (w *world) Claim(rng *rand.Rand) (fault.Client, func()) { return w.claims.Claim(rng, w.Clients()) }
-
-// Started implements [fault.World]. No fault of a run waits for its moment.
-func (w *world) Started() {}
-
-// Writes implements [fault.World].
-func (w *world) Writes() int64 { return 0 }
 
 // Server implements [fault.World].
 func (w *world) Server(rng *rand.Rand) *redistest.Server { return w.servers[rng.IntN(len(w.servers))] }
@@ -114,9 +94,6 @@ func (w *world) Weak(rng *rand.Rand) ([]*redistest.Server, func()) {
 	return servers[:max(1, rng.IntN((len(servers)-1)/2+1))], func() {}
 }
 
-// Forgot implements [fault.World].
-func (w *world) Forgot() {}
-
 // Shift implements [fault.World]. No fault of a run moves clocks.
 func (w *world) Shift(*redistest.Server, time.Duration) time.Duration {
 	panic("BUG: the servers' clocks are the machine's")
@@ -129,12 +106,6 @@ func (w *world) Do(ctx context.Context, s *redistest.Server, args ...any) (any, 
 		return nil, fmt.Errorf("%v: %w", args, err)
 	}
 	return reply, nil
-}
-
-// Restart implements [fault.World].
-func (w *world) Restart(_ context.Context, s *redistest.Server) error {
-	s.Restart()
-	return nil
 }
 
 // CutSubscriptions implements [fault.World].

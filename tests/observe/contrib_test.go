@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,6 +61,52 @@ func TestEveryAlertHasItsSection(t *testing.T) {
 		if !strings.Contains(cases, "alertname: "+alert[1]+"\n        exp_alerts:") {
 			t.Errorf("no test says when %s fires", alert[1])
 		}
+	}
+}
+
+// figures are the words for the figures of the alerts.
+var figures = map[string][]string{
+	"ten minutes": {"[10m]"}, "fifteen minutes": {"[15m]", "> 900"}, "last hour": {"[1h]"}, "half a second": {"> 0.5"},
+	"one of a hundred": {"> 0.01"}, "five of a hundred": {"> 0.05"}, "one in a hundred": {"quantile(0.99"},
+	"a fifth": {`le="0.2"`}, "last fifth": {`le="0.2"`},
+}
+
+var (
+	figureWords = regexp.MustCompile(`\b(?:\w+ (?:minutes?|hours?|(?:of|in) a hundred|fifth)|half a second)\b`)
+	threshold   = regexp.MustCompile(`> 0?\.?[1-9]\d*|> 0\.0\d+`)
+	panelName   = regexp.MustCompile(`\*([a-z ]+)\* in the dashboard`)
+)
+
+// What an alert's summary and its section say in figures is what its rule says, and the other way round. A rule that
+// looks back over a time has no "for": it would fire so much later than the section says.
+func TestTheFiguresOfTheAlertsAreThoseOfTheRunbook(t *testing.T) {
+	rules, page := read(t, "contrib", "prometheus", "alerts.yml"), read(t, "docs", "runbook.md")
+	compared := 0
+	for _, rule := range strings.Split(rules, "- alert: ")[1:] {
+		name, rule, _ := strings.Cut(rule, "\n")
+		_, section, _ := strings.Cut(page, "### "+name+"\n")
+		section, _, _ = strings.Cut(section, "\n### ")
+		rule, words, _ := strings.Cut(rule, "annotations:")
+		words = strings.ToLower(words + section)
+		for _, said := range figureWords.FindAllString(words, -1) {
+			assert.True(t, slices.ContainsFunc(figures[said], func(f string) bool { return strings.Contains(rule, f) }),
+				"%s: the text says %q, and the rule does not:\n%s", name, said, rule)
+			compared++
+		}
+		for _, f := range threshold.FindAllString(rule, -1) {
+			said := slices.DeleteFunc(slices.Sorted(maps.Keys(figures)), func(text string) bool {
+				return !slices.Contains(figures[text], f) || !strings.Contains(words, text)
+			})
+			assert.True(t, len(said) > 0, "%s: the rule says %q, and neither its summary nor its section does", name, f)
+		}
+		assert.False(t, strings.Contains(rule, "_over_time(") && strings.Contains(rule, "for:"),
+			"%s fires later than it says", name)
+	}
+	assert.AtLeast(t, compared, 15, "compared figures")
+	boards := expressions(t)
+	for _, m := range panelName.FindAllStringSubmatch(page, -1) {
+		title := strings.ToUpper(m[1][:1]) + m[1][1:]
+		assert.True(t, boards[title] != nil, "the runbook names the panel %q, which the dashboard does not have", title)
 	}
 }
 

@@ -53,10 +53,10 @@ func TestEachGoroutineHasATokenOfItsOwn(t *testing.T) {
 // If the answer with the token is lost, the attempt is cancelled, and the next one has a higher
 // token.
 func TestATokenOfUnknownOutcomeIsSkipped(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	p := redistest.NewProxy(t, s.Addr())
-	c := connect(t, p.Addr(), redisson.Config{Kind: redisson.Fenced},
-		func(c *holdfast.Config) { c.RequestTimeout = 600 * time.Millisecond })
+	c := connect(t, p.Addr(), redisson.Config{Kind: redisson.Fenced})
 	release(t, lock(t, c.Mutex("order")))
 	known(t, s, c)
 	p.DropReplies(1, "EVALSHA")

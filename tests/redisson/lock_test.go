@@ -88,9 +88,10 @@ func TestTwoClientsExcludeEachOther(t *testing.T) {
 
 // If the answer to an acquire is lost, the call gives back what may have been granted, and asks anew.
 func TestAnAcquireOfUnknownOutcomeIsCancelled(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	p := redistest.NewProxy(t, s.Addr())
-	c := connect(t, p.Addr(), redisson.Config{}, func(c *holdfast.Config) { c.RequestTimeout = 200 * time.Millisecond })
+	c := connect(t, p.Addr(), redisson.Config{})
 	release(t, lock(t, c.Mutex("warm")))
 	known(t, s, c)
 	p.DropReplies(1, "EVALSHA")
@@ -103,9 +104,10 @@ func TestAnAcquireOfUnknownOutcomeIsCancelled(t *testing.T) {
 // A release whose answer is lost is sent again, and finds its own result: the lease was not
 // lost.
 func TestARepeatedReleaseHasTheSameAnswer(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	p := redistest.NewProxy(t, s.Addr())
-	c := connect(t, p.Addr(), redisson.Config{}, func(c *holdfast.Config) { c.RequestTimeout = 200 * time.Millisecond })
+	c := connect(t, p.Addr(), redisson.Config{})
 	release(t, lock(t, c.Mutex("warm")))
 	known(t, s, c)
 	l := lock(t, c.Mutex("order", holdfast.TTL(time.Hour)))
@@ -117,8 +119,9 @@ func TestARepeatedReleaseHasTheSameAnswer(t *testing.T) {
 // A lease that is taken away ends its context, and its release says so. The new holder keeps
 // the lock.
 func TestALossIsToldByTheContext(t *testing.T) {
+	t.Parallel()
 	s, c := serve(t, redisson.Config{})
-	l := lock(t, c.Mutex("order", holdfast.TTL(300*time.Millisecond)))
+	l := lock(t, c.Mutex("order", holdfast.TTL(6*time.Second)))
 	s.Do(t, "DEL", "order") // forceUnlock
 	plant(t, s, "order", "3600000")
 	<-l.Context().Done()
@@ -129,6 +132,7 @@ func TestALossIsToldByTheContext(t *testing.T) {
 
 // Renewal is that of every lease.
 func TestALeaseIsRenewed(t *testing.T) {
+	t.Parallel()
 	_, c := serve(t, redisson.Config{})
 	l := lock(t, c.Mutex("order", holdfast.TTL(6*time.Second)))
 	awaitRenewal(t, l)

@@ -112,6 +112,7 @@ func TestTheLastReaderTakesTheDeadOnesAlong(t *testing.T) {
 
 // A renewal extends the hash and the reader's own key. Without that key Redisson deletes the hash.
 func TestARenewalExtendsBothKeysOfAReader(t *testing.T) {
+	t.Parallel()
 	s, c := serve(t, readWrite)
 	l := rlock(t, c.RWMutex("book", holdfast.TTL(6*time.Second)))
 	own := "{book}:" + fieldOf(hash(t, s, "book")) + ":rwlock_timeout:1"

@@ -79,9 +79,10 @@ func TestTheNumberOfJavaWakesAWaiter(t *testing.T) {
 // The permits of a client that is gone are given back by the next one, which Redisson would not
 // do.
 func TestThePermitsOfADeadClientComeBack(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	dead, c := connect(t, s.Addr(), semaphores), connect(t, s.Addr(), semaphores)
-	acquire(t, dead.Semaphore("api", 2, holdfast.TTL(300*time.Millisecond)), 2)
+	acquire(t, dead.Semaphore("api", 2, holdfast.TTL(3*time.Second)), 2)
 	dead.Abandon()
 	l := acquire(t, c.Semaphore("api", 2, holdfast.MaxWait(20*time.Second)), 1)
 	same(t, "the number", s.Do(t, "GET", "api"), "1")
@@ -91,9 +92,10 @@ func TestThePermitsOfADeadClientComeBack(t *testing.T) {
 
 // They are free to a watcher, too: nobody else may come and give them back.
 func TestThePermitsOfADeadClientAreFree(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	dead, c := connect(t, s.Addr(), semaphores), connect(t, s.Addr(), semaphores)
-	acquire(t, dead.Semaphore("api", 2, holdfast.TTL(300*time.Millisecond)), 2)
+	acquire(t, dead.Semaphore("api", 2, holdfast.TTL(3*time.Second)), 2)
 	dead.Abandon()
 	ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
 	defer cancel()
@@ -139,9 +141,10 @@ func TestAWatcherOfJavasPermitsDoesNotPoll(t *testing.T) {
 
 // Permits are given back once, whatever is sent twice.
 func TestPermitsAreGivenBackOnce(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	p := redistest.NewProxy(t, s.Addr())
-	c := connect(t, p.Addr(), semaphores, func(c *holdfast.Config) { c.RequestTimeout = 200 * time.Millisecond })
+	c := connect(t, p.Addr(), semaphores)
 	m := c.Semaphore("api", 3, holdfast.TTL(time.Hour))
 	release(t, acquire(t, m, 1))
 	known(t, s, c)

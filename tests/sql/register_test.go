@@ -68,16 +68,22 @@ func open(t *testing.T, dir string) workload.Registers {
 // database checks tokens, though they are stopped before they write, are killed,
 // and lose their answers; where it does not, they do.
 func TestNoUpdateOfAFencedRowIsLost(t *testing.T) {
-	out, err := suite.Run(t.Context(), suite.Options{
-		Topology: fault.Standalone, Duration: 10 * time.Second, TTL: time.Second, Clients: 4, Seed: 1,
-		Works: []string{workload.Update}, Faults: []string{"stop-writer", "kill", "reply-lost"},
-		Argv: []string{os.Args[0], asClient}, Resource: sql.Registers,
-	})
-	assert.Must(t, err)
-	doc := report.Make(out)
-	t.Log(doc.Text())
-	assert.True(t, doc.OK, "%d promises were broken", doc.Violations)
-	l := out.Rounds[0].Run.Losses()
-	assert.True(t, l.Known && l.Taken >= 20 && l.Fenced == 0 && l.Refused != 0 && l.Plain != 0,
-		"%+v: want many writes, some of them refused, and losses without fencing only", l)
+	var doc *report.Document
+	for seconds := time.Duration(10); seconds <= 40; seconds *= 2 { // a busy machine may need more than ten
+		out, err := suite.Run(t.Context(), suite.Options{
+			Topology: fault.Standalone, Duration: seconds * time.Second, TTL: time.Second, Clients: 4, Seed: 1,
+			Works: []string{workload.Update}, Faults: []string{"stop-writer", "kill", "reply-lost"},
+			Argv: []string{os.Args[0], asClient}, Resource: sql.Registers,
+		})
+		assert.Must(t, err)
+		doc = report.Make(out)
+		t.Log(doc.Text())
+		assert.MustTrue(t, doc.OK || doc.Thin(), "%d promises were broken", doc.Violations)
+		l := out.Rounds[0].Run.Losses()
+		assert.MustTrue(t, l.Known && l.Fenced == 0, "%+v: writes under the lock were lost", l)
+		if doc.OK && l.Taken >= 20 && l.Refused != 0 && l.Plain != 0 {
+			return
+		}
+	}
+	t.Errorf("too few writes, or none was refused, or none was lost without fencing: %s", doc.Text())
 }

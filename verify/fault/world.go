@@ -6,9 +6,30 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
+
+// Still is what worlds share that have neither Sentinels nor a Cluster, and in which no fault waits for its moment.
+type Still struct {
+	Bench *Bench
+	Lease time.Duration
+}
+
+// T implements [World], as the other methods do.
+func (w Still) T() testing.TB               { return w.Bench }
+func (w Still) TTL() time.Duration          { return w.Lease }
+func (Still) Started()                      {}
+func (Still) Writes() int64                 { return 0 }
+func (Still) Forgot()                       {}
+func (Still) Sentinel() *redistest.Sentinel { return nil }
+func (Still) Cluster() *redistest.Cluster   { return nil }
+func (Still) Restart(_ context.Context, s *redistest.Server) error {
+	s.Restart()
+	return nil
+}
 
 // Claims are the clients that a fault of processes is at. The zero value has none.
 type Claims struct {

@@ -46,7 +46,7 @@ func TestDELWithoutACheckFreesTheLockOfAnother(t *testing.T) {
 		takes(t, "B", b.lock)
 		refused(t, "C, while B holds", c.lock)
 		a.Resume()
-		a.Order(t, "release")
+		a.Order("release")
 		a.Hear(t, "released")
 		takes(t, "C, while B holds", c.lock)
 	}, func(t *testing.T, s *redistest.Server) {
@@ -57,7 +57,7 @@ func TestDELWithoutACheckFreesTheLockOfAnother(t *testing.T) {
 		a.Stop(t)
 		l := harness.Lock(t, b.Mutex(lockName))
 		a.Resume()
-		a.Order(t, "release")
+		a.Order("release")
 		assert.Contains(t, a.Hear(t, "released"), strings.TrimPrefix(holdfast.ErrNotHeld.Error(), "holdfast: "))
 		held(t, c)
 		harness.Release(t, l)

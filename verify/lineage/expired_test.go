@@ -41,7 +41,7 @@ func TestTwoClientsThatBothSeeAnExpiredLockBothAcquireIt(t *testing.T) {
 			turns: "D kill D 31s A B A B A A B B",
 		}).together("A", "B")
 	}, func(t *testing.T, s *redistest.Server) {
-		dead, _ := client(t, s.Addr(), holdfast.Config{TTL: 500 * time.Millisecond})
+		dead, _ := client(t, s.Addr(), holdfast.Config{TTL: 3 * time.Second})
 		a, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		assert.Must(t, assert.Err(dead.Mutex(lockName, holdfast.NoRenewal()).Lock(harness.Within(t))))

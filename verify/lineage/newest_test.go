@@ -132,7 +132,7 @@ func TestAReleaseByOneCommandStillHasNoToken(t *testing.T) {
 		assert.Equal(t, s.Do(t, "GET", "file"), "A", "the file: the flaw is not seen")
 	}, func(t *testing.T, s *redistest.Server) {
 		rdb := connect(t, s.Addr())
-		a, _ := client(t, s.Addr(), holdfast.Config{TTL: 500 * time.Millisecond})
+		a, _ := client(t, s.Addr(), holdfast.Config{TTL: 3 * time.Second})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		over := harness.Acquire(t, a.Mutex(lockName, holdfast.NoRenewal()).Lock)
 		l, told := nextHolder(t, b, over.Err)

@@ -52,7 +52,7 @@ func renewed(t *testing.T, l *holdfast.Lease, seen *harness.Watch, other *holdfa
 // staysRenewed is the half of Holdfast: a client holds a lock for longer than its TTL.
 func staysRenewed(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	a, seen := client(t, s.Addr(), holdfast.Config{TTL: time.Second})
+	a, seen := client(t, s.Addr(), holdfast.Config{TTL: 3 * time.Second})
 	b, _ := client(t, s.Addr(), holdfast.Config{})
 	l := harness.Lock(t, a.Mutex(lockName))
 	renewed(t, l, seen, b)
@@ -76,7 +76,7 @@ func TestOneFlagForAllKeysEndsEveryRenewal(t *testing.T) {
 			turns: "A A 10s A A B operator 10s A 10s B 10s B",
 		}).together("A", "B")
 	}, func(t *testing.T, s *redistest.Server) {
-		a, seen := client(t, s.Addr(), holdfast.Config{TTL: time.Second})
+		a, seen := client(t, s.Addr(), holdfast.Config{TTL: 3 * time.Second})
 		b, _ := client(t, s.Addr(), holdfast.Config{})
 		x, y := harness.Lock(t, a.Mutex("x")), harness.Lock(t, a.Mutex("y"))
 		n, err := b.Evict(harness.Within(t), "x", holdfast.Eviction{By: "operator", Reason: "test"})

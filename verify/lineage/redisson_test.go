@@ -108,12 +108,12 @@ func TestOneReleaseWakesEverybody(t *testing.T) {
 		cancel()
 		waiting.Wait()
 	}, func(t *testing.T, s *redistest.Server) {
-		holder, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
+		holder, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Hour})
 		l := harness.Lock(t, holder.Mutex(lockName))
 		var seen []*harness.Watch
 		var got []<-chan harness.Outcome
 		for range waiters {
-			c, watch := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
+			c, watch := client(t, s.Addr(), holdfast.Config{TTL: time.Hour})
 			got, seen = append(got, harness.Acquiring(harness.Within(t), c.Mutex(lockName).Lock)), append(seen, watch)
 			watch.Await(t, observe.EventWait, lockName, 1)
 			// It is in the queue before the next one asks.

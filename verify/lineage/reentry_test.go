@@ -68,7 +68,8 @@ func (l *localCount) enter(thread string) func(ctx context.Context) (bool, error
 // that another holds. With Holdfast the context that re-enters is the lease's
 // own, and the lease knows when it is over.
 func TestAThreadLocalCountEntersALockThatIsLost(t *testing.T) {
-	const ttl = time.Second
+	t.Parallel()
+	const ttl = 3 * time.Second
 	halves(t, func(t *testing.T, s *redistest.Server) {
 		a := &localCount{compareAndDelete{rdb: connect(t, s.Addr()), ttl: ttl}, map[string]int{}}
 		b := &localCount{compareAndDelete{rdb: connect(t, s.Addr()), ttl: time.Minute}, map[string]int{}}

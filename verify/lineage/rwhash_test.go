@@ -50,7 +50,8 @@ func (l *rwHash) lock(ctx context.Context) (bool, error) {
 // time-out of the second one: a writer gets the lock while the first still reads. With
 // Holdfast each has an expiry of its own.
 func TestAShortReadersTimeoutEndsALongReadersLock(t *testing.T) {
-	const short, long = 500 * time.Millisecond, time.Minute
+	t.Parallel()
+	const short, long = 3 * time.Second, time.Minute
 	halves(t, func(t *testing.T, s *redistest.Server) {
 		a := &rwHash{connect(t, s.Addr()), "A", long, long}
 		b := &rwHash{connect(t, s.Addr()), "B", short, long}

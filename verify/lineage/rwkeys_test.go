@@ -67,7 +67,8 @@ func TestAReaderEntersBetweenTheTwoKeysOfAWriter(t *testing.T) {
 // which gives the count a new life: no writer gets in, though in the end
 // nobody reads. With Holdfast each reader's share ends by itself.
 func TestACrashedReaderIsCountedWhileOthersCome(t *testing.T) {
-	const ttl = time.Second
+	t.Parallel()
+	const ttl = 3 * time.Second
 	halves(t, func(t *testing.T, s *redistest.Server) {
 		dead := &twoKeys{connect(t, s.Addr()), ttl}
 		r := &twoKeys{connect(t, s.Addr()), ttl}
@@ -88,7 +89,7 @@ func TestACrashedReaderIsCountedWhileOthersCome(t *testing.T) {
 	}, func(t *testing.T, s *redistest.Server) {
 		dead, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
 		r, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
-		w, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
+		w, _ := client(t, s.Addr(), holdfast.Config{})
 		share, err := dead.RWMutex(lockName).RLock(harness.Within(t))
 		assert.Must(t, err)
 		defer runtime.KeepAlive(share) // or it would be released as forgotten

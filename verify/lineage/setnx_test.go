@@ -51,7 +51,7 @@ func TestAProcessKilledBetweenSETNXAndEXPIREHoldsForEver(t *testing.T) {
 		})
 		p := start(t, role, proxy.Addr(), ttl)
 		redistest.Next(t, command, done)
-		p.Die(t)
+		p.Die()
 	}
 	halves(t, func(t *testing.T, s *redistest.Server) {
 		sceneOfSetnx(t, s)

@@ -42,7 +42,7 @@ func TestATimestampAsValueFreesTheLockOfAnother(t *testing.T) {
 		}).together("B", "C")
 	}, func(t *testing.T, s *redistest.Server) {
 		fast := fastClock{goredis.New(connect(t, s.Addr())), time.Now(), ahead * time.Second}
-		a, _ := harness.Client(t, fast, holdfast.Config{TTL: 500 * time.Millisecond})
+		a, _ := harness.Client(t, fast, holdfast.Config{TTL: 3 * time.Second})
 		b, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		c, _ := client(t, s.Addr(), holdfast.Config{TTL: time.Minute})
 		over := harness.Acquire(t, a.Mutex(lockName, holdfast.NoRenewal()).Lock)

@@ -67,7 +67,8 @@ func (l *watched) renew() {
 // With Holdfast a limit can be set: the job's context ends, then the lock goes
 // to the next, though the job hangs on.
 func TestAWatchdogWithoutALimitKeepsAHungJobsLock(t *testing.T) {
-	const ttl = time.Second
+	t.Parallel()
+	const ttl = 3 * time.Second
 	halves(t, func(t *testing.T, s *redistest.Server) {
 		proxy := redistest.NewProxy(t, s.Addr())
 		a := watchdog(t, connect(t, proxy.Addr()), ttl, 0)
@@ -77,7 +78,7 @@ func TestAWatchdogWithoutALimitKeepsAHungJobsLock(t *testing.T) {
 		refused(t, "B", b.lock)
 	}, func(t *testing.T, s *redistest.Server) {
 		a, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
-		b, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
+		b, _ := client(t, s.Addr(), holdfast.Config{})
 		hung := harness.Lock(t, a.Mutex(lockName, holdfast.MaxHold(2*ttl)))
 		work := hung.Context()
 		next, told := nextHolder(t, b, work.Err)
@@ -91,7 +92,8 @@ func TestAWatchdogWithoutALimitKeepsAHungJobsLock(t *testing.T) {
 // and says nothing: the job goes on beside the next. With Holdfast the job is
 // told before the next is granted the lock.
 func TestAWatchdogWithALimitEndsInSilence(t *testing.T) {
-	const ttl = time.Second
+	t.Parallel()
+	const ttl = 3 * time.Second
 	halves(t, func(t *testing.T, s *redistest.Server) {
 		a := watchdog(t, connect(t, s.Addr()), ttl, 2)
 		b := watchdog(t, connect(t, s.Addr()), ttl, 2)
@@ -101,7 +103,7 @@ func TestAWatchdogWithALimitEndsInSilence(t *testing.T) {
 		takes(t, "B, while A works", b.lock)
 	}, func(t *testing.T, s *redistest.Server) {
 		a, seen := client(t, s.Addr(), holdfast.Config{TTL: ttl})
-		b, _ := client(t, s.Addr(), holdfast.Config{TTL: ttl})
+		b, _ := client(t, s.Addr(), holdfast.Config{})
 		l := harness.Lock(t, a.Mutex(lockName, holdfast.MaxRenewals(2)))
 		work := l.Context()
 		next, told := nextHolder(t, b, work.Err)

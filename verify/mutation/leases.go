@@ -184,8 +184,8 @@ var inLeases = slices.Concat(in("attempt.go", library, []mutant{{
 }}), in("notifier.go", library, []mutant{{
 	name: "the log handler runs where leases are lost",
 	by:   "TestAHandlerThatBlocksDelaysNobody",
-	old:  "	if item.event.Kind == 0 && (item.log == nil || !n.logs) {\n",
-	mut:  "	if item.log != nil && n.logs {\n		item.log(n.log)\n	}\n	if item.event.Kind == 0 {\n",
+	old:  "	if item.event.Kind == 0 && (item.log == nil || n.log == nil) {\n",
+	mut:  "	if item.log != nil && n.log != nil {\n		item.log(n.log)\n	}\n	if item.event.Kind == 0 {\n",
 }}), in("internal/wire/answer.go", unit("./internal/wire"), []mutant{{
 	name: "a push of no lease is read as a grant",
 	by:   "TestPushesAreReadExactly",

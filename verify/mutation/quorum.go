@@ -146,8 +146,8 @@ var inQuorum = slices.Concat(in("quorum/round.go", quorum, []mutant{{
 }}), in("quorum/check.go", quorum, []mutant{{
 	name: "less than a majority is enough for a check",
 	by:   "TestACheckNeedsAMajorityAndKnowsServersWithAnotherToken",
-	old:  "	if live >= s.majority {\n",
-	mut:  "	if live > 0 {\n",
+	old:  "	case live >= s.majority:\n		return answer\n",
+	mut:  "	case live > 0:\n		return answer\n",
 }}), in("quorum/token.go", quorum, []mutant{{
 	name: "quorum: a grant is believed when one server has its token",
 	by:   "TestAServerThatForgetsInTheFirstSecondsOfAQuorumDoesNotGrantASecondTime",

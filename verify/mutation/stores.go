@@ -5,7 +5,7 @@ import "slices"
 // inStores are those of requests and subscriptions over a client library.
 var inStores = slices.Concat(in("internal/adapter/feed.go", unit("./internal/adapter"), []mutant{{
 	name: "what is not subscribed to after a break is believed to be",
-	by:   "TestResumedIsCalledWhenASubscriptionIsRestored",
+	by:   "TestAListenerLooksWhenItsSubscriptionIsRestored",
 	old:  "\t\tc.subscribeSent, c.confirmed = false, false\n\t\tf.toSubscribe = append(f.toSubscribe, name)\n",
 	mut:  "\t\tc.subscribeSent, c.confirmed = true, true\n",
 }, {
@@ -24,11 +24,16 @@ var inStores = slices.Concat(in("internal/adapter/feed.go", unit("./internal/ada
 	by:   "TestARefusalAfterABrokenConnectionProvesNothing",
 	old:  "\t\tif failure != NotSent {\n\t\t\tbroke = err\n\t\t}\n",
 	mut:  "",
-}}), in("store/goredis/errors.go", goredis, []mutant{{
+}}), in("internal/adapter/retry.go", goredis, []mutant{{
 	name: "goredis: a refusal after a broken connection is definite",
 	by:   "TestRequests",
 	old:  "\t\tif broke == nil {\n\t\t\treturn refusal\n\t\t}\n",
 	mut:  "\t\treturn refusal\n",
+}}), in("internal/pushes/listeners.go", goredis, []mutant{{
+	name: "a subscription's end does not wait for a function of its listener",
+	by:   "TestConformance",
+	old:  "\tl.mu.Lock()\n\tdefer l.mu.Unlock()\n\tl.ended = true\n",
+	mut:  "\tif l.mu.TryLock() {\n\t\tdefer l.mu.Unlock()\n\t}\n\tl.ended = true\n",
 }}), in("store/goredis/goredis.go", goredis, []mutant{{
 	name: "goredis: a subscription stays at a server that has become a replica",
 	by:   "TestASubscriptionFollowsTheAddressToAnotherServer",
@@ -47,14 +52,14 @@ var inStores = slices.Concat(in("internal/adapter/feed.go", unit("./internal/ada
 }, {
 	name: "goredis: other requests take the places that are for renewals",
 	by:   "TestPlacesThatOnlyRenewalsTake",
-	old:  "\tif how != renewing {\n\t\tspare = nil\n",
-	mut:  "\tif how != renewing && false {\n\t\tspare = nil\n",
+	old:  "\tif how == ordinary {\n\t\tspare = nil\n",
+	mut:  "\tif how == ordinary && false {\n\t\tspare = nil\n",
 }, {
 	name: "goredis: a connection is given up although the server has not answered elsewhere",
 	by:   "TestASilentServerGetsNothingTwice",
 	old:  "		if answered {\n			o.giveUp(asked)\n",
 	mut:  "		if true {\n			o.giveUp(asked)\n",
-}}), in("store/rueidis/errors.go", rueidis, []mutant{{
+}}), in("internal/adapter/retry.go", rueidis, []mutant{{
 	name: "rueidis: a refusal after a broken connection is definite",
 	by:   "TestRequests",
 	old:  "\t\tif broke == nil {\n\t\t\treturn refusal\n\t\t}\n",

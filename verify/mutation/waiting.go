@@ -126,8 +126,8 @@ var inWaiting = slices.Concat(in("attempt.go", worlds, []mutant{{
 }, {
 	name: "a watcher misses what happened while its subscription was broken",
 	by:   "TestAWatcherIsToldThoughThePushIsLostOrTheHolderDies",
-	old:  "Resumed: func() { signal(f.ask) },",
-	mut:  "Resumed: func() {},",
+	old:  "Look: func(bool) { signal(f.ask) },",
+	mut:  "Look: func(bool) {},",
 }}), in("internal/request/cancel.go", unit("./internal/request"), []mutant{{
 	name: "a former waiter is forgotten after a TTL",
 	by:   "TestAPushLongAfterAnAttemptWasAbandonedIsAnsweredWithACancel",

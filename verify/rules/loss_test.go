@@ -19,6 +19,7 @@ import (
 // it is set for the deadline is asserted in virtual time, by
 // TestLeaseContextEndsNoLaterThanItsTrustDeadline.
 func TestLossIsSignalledByTheTrustDeadline(t *testing.T) {
+	t.Parallel()
 	for _, next := range []struct {
 		name           string
 		waits, someone bool // the next holder waits in the queue; another client keeps asking
@@ -28,9 +29,12 @@ func TestLossIsSignalledByTheTrustDeadline(t *testing.T) {
 		{"Expiry", false, true},
 	} {
 		t.Run(next.name, func(t *testing.T) {
-			apart(t, func(t *testing.T, w *world) {
+			each(t, func(t *testing.T, w *world) {
 				for _, check := range checks {
-					t.Run(check.name, func(t *testing.T) { lossRun(t, w, next.waits, next.someone, check.first) })
+					t.Run(check.name, func(t *testing.T) {
+						t.Parallel()
+						lossRun(t, w, check.name, next.waits, next.someone, check.first)
+					})
 				}
 			})
 		})
@@ -64,18 +68,18 @@ type follower struct {
 
 // lossRun is one holder behind a link that goes silent, and the next holder.
 func lossRun(
-	t *testing.T, w *world, waits, someone bool, over func(l *holdfast.Lease, ctx context.Context) bool,
+	t *testing.T, w *world, name string, waits, someone bool, over func(l *holdfast.Lease, ctx context.Context) bool,
 ) {
-	const ttl = time.Second
+	const ttl = 2 * time.Second
 	proxy := redistest.NewProxy(t, w.Addr())
 	// The longest time limit there may be: a renewal is under way, and not
 	// given up yet, when the old deadline comes.
 	a, seen := w.client(t, proxy.Addr(), holdfast.Config{TTL: ttl, RequestTimeout: ttl / 2})
 	redistest.Await(t, "it is connected", func() bool { // a handshake of TLS may take longer than a request
-		_, err := a.Inspect(harness.Within(t), "x")
+		_, err := a.Inspect(harness.Within(t), name)
 		return err == nil
 	})
-	held := harness.Lock(t, a.Mutex("x"))
+	held := harness.Lock(t, a.Mutex(name))
 	ctx := held.Context()
 	before := ctx.Done()
 	next := make(chan follower, 2)
@@ -91,13 +95,13 @@ func lossRun(
 	}
 	if waits {
 		c, seen := w.local(t, holdfast.Config{TTL: time.Minute})
-		go func() { follow(c.Mutex("x").Lock(harness.Within(t))) }()
-		seen.Await(t, observe.EventWait, "x", 1)
+		go func() { follow(c.Mutex(name).Lock(harness.Within(t))) }()
+		seen.Await(t, observe.EventWait, name, 1)
 	}
-	seen.Renewed(t, "x")
+	seen.Renewed(t, name)
 	proxy.BlackHole()
 	if someone {
-		keepAsking(t, w, func(l *holdfast.Lease) {
+		keepAsking(t, w, name, func(l *holdfast.Lease) {
 			if waits { // it came between: the waiter had not been quick enough
 				l.Release(context.Background())
 				return
@@ -118,8 +122,8 @@ func lossRun(
 	harness.Release(t, f.Lease)
 }
 
-// keepAsking tries to take x, without waiting in the queue, until it succeeds.
-func keepAsking(t *testing.T, w *world, got func(*holdfast.Lease)) {
+// keepAsking tries to take the lock, without waiting in the queue, until it succeeds.
+func keepAsking(t *testing.T, w *world, name string, got func(*holdfast.Lease)) {
 	c, _ := w.local(t, holdfast.Config{TTL: time.Minute})
 	stop, over := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -128,7 +132,7 @@ func keepAsking(t *testing.T, w *world, got func(*holdfast.Lease)) {
 		defer tick.Stop()
 		for {
 			// Never cancelled: it would be busy with undoing that.
-			if l, err := c.Mutex("x").TryLock(context.Background()); err == nil {
+			if l, err := c.Mutex(name).TryLock(context.Background()); err == nil {
 				got(l)
 				return
 			}

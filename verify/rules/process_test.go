@@ -49,13 +49,13 @@ func TestAStoppedHolderIsRefusedWhenItGoesOn(t *testing.T) {
 		stopped.Stop(t)
 		next := harness.Granted(t, got)
 		assert.True(t, r.write(next.Token()), "token %d was refused after %d", next.Token(), token)
-		stopped.Order(t, "write") // it will read that first when it goes on
+		stopped.Order("write") // it will read that first when it goes on
 		stopped.Resume()
 		if late := stopped.Token(t, "write"); late != token || r.write(late) {
 			t.Errorf("the late write with token %d was accepted after %d", late, next.Token())
 		}
 		assert.Contains(t, stopped.Hear(t, "ended"), "lost")
-		stopped.Order(t, "release")
+		stopped.Order("release")
 		assert.Contains(t, stopped.Hear(t, "released"), strings.TrimPrefix(holdfast.ErrNotHeld.Error(), "holdfast: "))
 		assert.True(t, next.Err() == nil && state(t, b, "x").Holders[0].HolderID == next.HolderID(),
 			"the stopped holder's release freed the next one's lock")

@@ -109,12 +109,12 @@ func TestAThousandReadersOfTenProcessesAreTenHolders(t *testing.T) {
 		writer := harness.Acquiring(harness.Within(t), c.RWMutex("x").Lock)
 		queued(t, c, 1)
 		for _, p := range all {
-			p.Order(t, "later")
+			p.Order("later")
 			p.Hear(t, "kept")
 		}
 		queued(t, c, 1+readingProcesses) // one for the later ones of each
 		for _, p := range all[1:] {
-			p.Order(t, "release")
+			p.Order("release")
 			p.Hear(t, "released")
 		}
 		redistest.Await(t, "one process still reads", func() bool { return len(state(t, c, "x").Holders) == 1 })
@@ -123,7 +123,7 @@ func TestAThousandReadersOfTenProcessesAreTenHolders(t *testing.T) {
 			t.Fatalf("the writer is in beside a reader: %v", o.Err)
 		default:
 		}
-		all[0].Order(t, "release")
+		all[0].Order("release")
 		wl := harness.Granted(t, writer)
 		assert.True(t, wl.Token() > highest,
 			"the writer's token is %d, a reader before it had %d", wl.Token(), highest)

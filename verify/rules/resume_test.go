@@ -26,7 +26,7 @@ func killedLeader(t *testing.T, w *world, ttl time.Duration) term {
 	p := startKind(t, w.Addr(), "lead", "e", ttl, envUses+"="+w.adapter.Name)
 	saved := term{number: p.Token(t, "held")}
 	saved.holder = p.Hear(t, "holder")
-	p.Die(t)
+	p.Die()
 	return saved
 }
 

@@ -39,8 +39,8 @@ func TestScriptFlushIsNotNoticed(t *testing.T) {
 // loss. The waiter, whose position is forgotten too, gets the lock with a higher token.
 func TestAServerThatRestartsEmpty(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		a, _ := w.local(t, holdfast.Config{TTL: 2 * time.Second})
-		b, seen := w.local(t, holdfast.Config{TTL: 2 * time.Second})
+		a, _ := w.local(t, holdfast.Config{TTL: 6 * time.Second}) // a third of it is until it learns of the loss
+		b, seen := w.local(t, holdfast.Config{TTL: time.Minute})
 		l := harness.Lock(t, a.Mutex("x"))
 		got := harness.Waiting(t, seen, b.Mutex("x"))
 		w.Kill()
@@ -88,8 +88,8 @@ func TestClientPauseIsASilenceLikeAnyOther(t *testing.T) {
 // served, and nobody is hurt by what was sent meanwhile.
 func TestAStoppedServerIsALossInTime(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		a, seenA := w.local(t, holdfast.Config{TTL: time.Second})
-		b, seenB := w.local(t, holdfast.Config{TTL: time.Second})
+		a, seenA := w.local(t, holdfast.Config{TTL: 3 * time.Second})
+		b, seenB := w.local(t, holdfast.Config{TTL: time.Minute})
 		l := harness.Lock(t, a.Mutex("x"))
 		got := harness.Waiting(t, seenB, b.Mutex("x"))
 		seenA.Renewed(t, "x")

@@ -45,7 +45,7 @@ func TestAWaiterLooksWhenItsSubscriptionStandsAgain(t *testing.T) {
 // to one client, however many wait.
 func TestAReleaseWakesExactlyOne(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		holder, _ := w.local(t, holdfast.Config{TTL: time.Minute})
+		holder, _ := w.local(t, holdfast.Config{TTL: time.Hour})
 		store := w.open(t, harness.Login{})
 		w.warm(t, holder)
 		l := harness.Lock(t, holder.Mutex("x"))
@@ -53,7 +53,7 @@ func TestAReleaseWakesExactlyOne(t *testing.T) {
 		var got []<-chan harness.Outcome
 		var seen []*harness.Watch
 		for range waiters {
-			c, s := harness.Client(t, store, holdfast.Config{TTL: time.Minute})
+			c, s := harness.Client(t, store, holdfast.Config{TTL: time.Hour})
 			got = append(got, harness.Acquiring(harness.Within(t), c.Mutex("x").Lock))
 			s.Await(t, observe.EventWait, "x", 1)
 			w.known(t, c)

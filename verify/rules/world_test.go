@@ -29,12 +29,6 @@ type world struct {
 // waiting.
 func each(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Parallel()
-	apart(t, test)
-}
-
-// apart is each for a test that judges how soon something happens: beside it runs only
-// the same test with the other client.
-func apart(t *testing.T, test func(t *testing.T, w *world)) {
 	for _, a := range harness.Adapters {
 		t.Run(a.Name, func(t *testing.T) {
 			t.Parallel()

@@ -125,7 +125,7 @@ func (w *world) cut() {
 				return
 			}
 			s.stand()
-			w.in(w.travel(), fmt.Sprintf("%s resumes", l), s.to.Resumed)
+			w.in(w.travel(), fmt.Sprintf("%s resumes", l), s.look)
 		})
 	}
 }

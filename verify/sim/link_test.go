@@ -372,10 +372,13 @@ func (s *sub) rest(while time.Duration) {
 			return
 		}
 		s.stand()
-		w.in(w.travel(), fmt.Sprintf("%s resumes", s.link), s.to.Resumed)
+		w.in(w.travel(), fmt.Sprintf("%s resumes", s.link), s.look)
 		w.in(w.upTo(2*w.ttl), "the server misses a subscriber", old)
 	})
 }
+
+// look tells the process that its subscription is restored.
+func (s *sub) look() { s.to.Look(true) }
 
 // push brings a message to a process.
 func (w *world) push(s *sub, payload string) {

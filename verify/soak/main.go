@@ -75,8 +75,8 @@ func (s *soak) run(ctx context.Context) (err error) {
 	s.began = time.Now()
 	bench := &fault.Bench{}
 	defer func() { err = errors.Join(err, fault.Try(bench.Close)) }()
-	s.world = &world{bench: bench, ttl: 2 * time.Second}
-	s.crew = &crew{prefix: "soak", ttl: s.ttl}
+	s.world = &world{Still: fault.Still{Bench: bench, Lease: 2 * time.Second}}
+	s.crew = &crew{prefix: "soak", ttl: s.Lease}
 	if err := fault.Try(s.deploy); err != nil {
 		return err
 	}
@@ -115,10 +115,10 @@ func (s *soak) run(ctx context.Context) (err error) {
 
 // deploy starts the server, and a proxy for each client.
 func (s *soak) deploy() {
-	s.server = redistest.Start(s.bench)
+	s.server = redistest.Start(s.Bench)
 	s.admin = redis.NewClient(&redis.Options{Addr: s.server.Addr(), PoolSize: 2})
 	for i := range s.clients {
-		p := &peer{i + 1, redistest.NewProxy(s.bench, s.server.Addr())}
+		p := &peer{i + 1, redistest.NewProxy(s.Bench, s.server.Addr())}
 		s.world.clients = append(s.world.clients, p)
 		s.crew.addrs = append(s.crew.addrs, p.proxy.Addr())
 	}

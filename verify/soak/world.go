@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"testing"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,11 +16,10 @@ import (
 
 // world is what the faults work on: one server, and clients with a proxy each.
 type world struct {
-	bench   *fault.Bench
+	fault.Still
 	server  *redistest.Server
 	admin   *redis.Client // without a proxy
 	clients []*peer
-	ttl     time.Duration
 }
 
 var _ fault.World = (*world)(nil)
@@ -47,10 +46,7 @@ func (p *peer) Go()                         {}
 func possible() (list []fault.Fault) {
 	clocks := fault.Clocks()
 	for _, f := range fault.All() {
-		moves := false
-		for _, name := range clocks {
-			moves = moves || f.Name == name
-		}
+		moves := slices.Contains(clocks, f.Name)
 		if f.Side != fault.OnClient && f.In(fault.Standalone) && !f.Aims && !moves {
 			list = append(list, f)
 		}
@@ -79,16 +75,9 @@ func (w *world) nemesis(ctx context.Context, rng *rand.Rand, pause time.Duration
 	}
 }
 
-func (w *world) T() testing.TB                           { return w.bench }
-func (w *world) TTL() time.Duration                      { return w.ttl }
 func (w *world) Topology() string                        { return fault.Standalone }
-func (w *world) Started()                                {}
-func (w *world) Writes() int64                           { return 0 }
 func (w *world) Server(*rand.Rand) *redistest.Server     { return w.server }
 func (w *world) Servers() []*redistest.Server            { return []*redistest.Server{w.server} }
-func (w *world) Forgot()                                 {}
-func (w *world) Sentinel() *redistest.Sentinel           { return nil }
-func (w *world) Cluster() *redistest.Cluster             { return nil }
 func (w *world) Key(rng *rand.Rand) string               { return "soak:{" + someName(rng) + "}" }
 func (w *world) Claim(*rand.Rand) (fault.Client, func()) { return nil, nil }
 
@@ -106,11 +95,6 @@ func (w *world) Clients() (list []fault.Client) {
 func (w *world) Do(ctx context.Context, _ *redistest.Server, args ...any) (any, error) {
 	reply, err := w.admin.Do(ctx, args...).Result()
 	return fault.Flat(reply), err
-}
-
-func (w *world) Restart(_ context.Context, s *redistest.Server) error {
-	s.Restart()
-	return nil
 }
 
 func (w *world) CutSubscriptions(ctx context.Context, s *redistest.Server) error {

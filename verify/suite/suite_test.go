@@ -12,7 +12,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/verify/check"
 	"github.com/holdfast-go/holdfast/verify/fault"
 	"github.com/holdfast-go/holdfast/verify/internal/harness"
 	"github.com/holdfast-go/holdfast/verify/report"
@@ -92,8 +91,7 @@ func smokeOnce(t *testing.T, o suite.Options) (thin string) {
 			t.Log(doc.Text())
 		}
 	}()
-	bite := slices.IndexFunc(doc.Checks, func(c check.Result) bool { return c.Name == "faults-bite" })
-	if !doc.OK && doc.Violations > len(doc.Checks[bite].Violations) {
+	if !doc.OK && !doc.Thin() {
 		t.Errorf("%s: %d promises were broken", o.Topology, doc.Violations)
 		return ""
 	}
@@ -163,15 +161,19 @@ func withRights(t *testing.T, but string) (*report.Document, error) {
 		args = append(args, rule)
 	}
 	s.Do(t, args...)
-	out, err := suite.Run(t.Context(), suite.Options{
-		URL: strings.Replace(s.URL(), "://", "://app:pw@", 1), Prefix: redistest.Prefix() + ":verify",
-		Argv: []string{os.Args[0]}, TTL: time.Second, Duration: 3 * time.Second, Clients: 2,
-		Works: []string{workload.Mutex}, Faults: []string{"kill"},
-	})
-	if err != nil {
-		return nil, err
+	for seconds := time.Duration(3); ; seconds *= 4 { // a busy machine may need more than three
+		out, err := suite.Run(t.Context(), suite.Options{
+			URL: strings.Replace(s.URL(), "://", "://app:pw@", 1), Prefix: redistest.Prefix() + ":verify",
+			Argv: []string{os.Args[0]}, TTL: time.Second, Duration: seconds * time.Second, Clients: 2,
+			Works: []string{workload.Mutex}, Faults: []string{"kill"},
+		})
+		if err != nil {
+			return nil, err
+		}
+		if doc := report.Make(out); !doc.Thin() || seconds > 30 {
+			return doc, nil
+		}
 	}
-	return report.Make(out), nil
 }
 
 func TestAUserWithTheRightsOfTheManualIsEnough(t *testing.T) {

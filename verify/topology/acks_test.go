@@ -29,7 +29,7 @@ func short(t testing.TB, p *party, name string, err error, want int) {
 
 func acks(t *testing.T, primary *redistest.Server, replicas int, open func(testing.TB) *party) {
 	a, b := open(t), open(t)
-	harness.Release(t, a.lock(t, "x", holdfast.WaitReplicas(replicas, time.Second)))
+	harness.Release(t, a.acked(t, "x", holdfast.WaitReplicas(replicas, time.Second)))
 	_, err := a.Mutex("x", holdfast.WaitReplicas(replicas+1, brief)).TryLock(harness.Within(t))
 	assert.Is(t, err, holdfast.ErrNotAcked)
 

@@ -104,7 +104,7 @@ func TestAskIsFollowedToANodeThatDoesNotKnowTheScript(t *testing.T) {
 		first := a.lock(t, "x") // the record is nowhere: from says ASK
 		got := to.Do(t, "CLUSTER", "COUNTKEYSINSLOT", n)
 		assert.True(t, got == int64(1), "the new owner has %v records", got)
-		acked := open(t).lock(t, "x2{x}", holdfast.WaitReplicas(1, time.Second))
+		acked := open(t).acked(t, "x2{x}", holdfast.WaitReplicas(1, time.Second))
 		harness.Release(t, acked)
 		harness.Release(t, first)
 		second := a.lock(t, "x")

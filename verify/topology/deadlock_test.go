@@ -19,10 +19,11 @@ func broken(t *testing.T, one, other *party, x, y string, between func()) {
 	t.Helper()
 	breaks := holdfast.BreakDeadlock()
 	heldX, heldY := one.lock(t, x), other.lock(t, y)
+	waitsOne, waitsOther := len(one.Of(observe.EventWait, y)), len(other.Of(observe.EventWait, x))
 	older := harness.Acquiring(heldX.Context(), one.Mutex(y, breaks).Lock)
-	one.Await(t, observe.EventWait, y, len(one.Of(observe.EventWait, y))+1)
+	one.Await(t, observe.EventWait, y, waitsOne+1)
 	younger := harness.Acquiring(heldY.Context(), other.Mutex(x, breaks).Lock)
-	other.Await(t, observe.EventWait, x, len(other.Of(observe.EventWait, x))+1)
+	other.Await(t, observe.EventWait, x, waitsOther+1)
 	between()
 
 	got := redistest.Next(t, "the younger call", younger)
@@ -71,7 +72,7 @@ func TestADeadlockBehindSentinel(t *testing.T) {
 		one, other = open(t), open(t)
 		broken(t, one, other, "x", "y", func() {
 			// What is taken last is acknowledged, and with it all that was before.
-			harness.Release(t, one.lock(t, "mark", holdfast.WaitReplicas(2, time.Second)))
+			harness.Release(t, one.acked(t, "mark", holdfast.WaitReplicas(2, time.Second)))
 			arrived(t, g.FailOver(), one, other)
 		})
 	})

@@ -90,7 +90,7 @@ func TestDurableCountsTheDisksThatHaveIt(t *testing.T) {
 		}
 		onDisk(t, p, 1, 1)
 		onDisk(t, p, 2, 1)
-		harness.Release(t, p.lock(t, "x", holdfast.WaitReplicas(2, time.Second), holdfast.WaitAOF(1, time.Second)))
+		harness.Release(t, p.acked(t, "x", holdfast.WaitReplicas(2, time.Second), holdfast.WaitAOF(1, time.Second)))
 		primary.CutReplicas(t)
 		onDisk(t, p, 1, 0)
 		onDisk(t, p, 0, 0)
@@ -108,7 +108,7 @@ func TestDurableHoldsAreRenewedAndHandedOver(t *testing.T) {
 			return
 		}
 		logs(t, primary)
-		held := a.lock(t, "x", durable, holdfast.TTL(6*time.Second))
+		held := a.acked(t, "x", durable, holdfast.TTL(6*time.Second))
 		a.Await(t, observe.EventRenew, "x", 1)
 		pushed := b.waiting(t, "x", durable)
 		before := primary.CommandCalls(t)["waitaof"]

@@ -52,7 +52,7 @@ func before(t *testing.T, primary *redistest.Server, open func(testing.TB) *part
 	f.onKept = f.waiters.waiting(t, names[0])
 	f.onDied = f.waiters.waiting(t, names[1])
 	// All of it has arrived: the next acknowledgement covers what was before.
-	harness.Release(t, f.holder.lock(t, names[2], holdfast.WaitReplicas(1, time.Second)))
+	harness.Release(t, f.holder.acked(t, names[2], holdfast.WaitReplicas(1, time.Second)))
 
 	primary.CutReplicas(t)
 	f.missed = f.holder.lock(t, names[2], holdfast.TTL(lasting))
@@ -176,7 +176,7 @@ func refusedForNow(err error) bool {
 // After a failover by agreement the old primary lives on as a replica: pushes
 // come from the new one, so that is where a waiter must listen.
 func followsThePrimary(t *testing.T, a, b *party, failOver func() *redistest.Server, numsub ...any) {
-	held := a.lock(t, "x", holdfast.WaitReplicas(1, time.Second))
+	held := a.acked(t, "x", holdfast.WaitReplicas(1, time.Second))
 	next := b.waiting(t, "x")
 	primary := failOver()
 	redistest.Await(t, "the waiter listens at the new primary", func() bool {

@@ -37,12 +37,12 @@ func TestEveryKindBehindSentinel(t *testing.T) {
 		k.do = func(t testing.TB, _ string, args ...any) any { return g.Primary().Do(t, args...) }
 		k.all(t)
 		// What is taken last is acknowledged, and with it all that was before.
-		harness.Release(t, k.one.lock(t, "mark", holdfast.WaitReplicas(2, time.Second)))
+		harness.Release(t, k.one.acked(t, "mark", holdfast.WaitReplicas(2, time.Second)))
 		arrived(t, g.FailOver(), k.one, k.other)
 		k.all(t)
 		saved := k.crashes(t, open(t))
 		// The replica that has the most becomes the primary.
-		harness.Release(t, k.one.lock(t, "mark", holdfast.WaitReplicas(1, time.Second)))
+		harness.Release(t, k.one.acked(t, "mark", holdfast.WaitReplicas(1, time.Second)))
 		arrived(t, g.FailOver(), k.one, k.other)
 		k.resumes(t, saved)
 	})
@@ -129,8 +129,8 @@ func (k *kinds) permits(t *testing.T) {
 	})
 	assert.Must(t, first.KeepPermits(harness.Within(t), 1))
 	harness.Release(t, harness.Granted(t, third))
-	err = first.Shorten(harness.Within(t), time.Second)
-	assert.True(t, err == nil && first.Remaining() < time.Second, "Shorten: %v, for %v", err, first.Remaining())
+	err = first.Shorten(harness.Within(t), ttl/2)
+	assert.True(t, err == nil && first.Remaining() < ttl/2, "Shorten: %v, for %v", err, first.Remaining())
 	harness.Release(t, first)
 	harness.Release(t, second)
 }

@@ -96,6 +96,18 @@ func (p *party) lock(t testing.TB, name string, options ...holdfast.MutexOption)
 	return harness.Lock(t, p.Mutex(name, options...))
 }
 
+// acked locks with options that wait for acknowledgements. It tries again if they are late, as on a busy machine.
+func (p *party) acked(t testing.TB, name string, options ...holdfast.MutexOption) (l *holdfast.Lease) {
+	t.Helper()
+	redistest.Await(t, "the grant is acknowledged", func() bool {
+		var err error
+		l, err = p.Mutex(name, options...).Lock(harness.Within(t))
+		assert.MustTrue(t, err == nil || errors.Is(err, holdfast.ErrNotAcked), "%v", err)
+		return err == nil
+	})
+	return l
+}
+
 // waiting locks in a goroutine of its own, and returns once it is in the wait queue.
 func (p *party) waiting(t testing.TB, name string, options ...holdfast.MutexOption) <-chan harness.Outcome {
 	t.Helper()

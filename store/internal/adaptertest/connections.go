@@ -32,7 +32,7 @@ type dead struct {
 
 // limit is the time limit of a request in these tests. On a busy machine everything takes longer, so each
 // call has a limit of its own that only a lost request exceeds.
-const limit = 4 * time.Second
+const limit = 10 * time.Second
 
 func (l Library) deadAt(t *testing.T, server *redistest.Server) *dead {
 	proxy := redistest.NewProxy(t, server.Addr())

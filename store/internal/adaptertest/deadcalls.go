@@ -51,8 +51,8 @@ func (d *dead) theirs() *holdfast.Election {
 	return d.other.Election(d.name, holdfast.TTL(electionTTL))
 }
 
-// electionTTL is short, because Resume waits for the end of a lease, and longer than a request may take here.
-const electionTTL = limit + time.Second
+// electionTTL is short, because Resume waits for the end of a lease. A request about it may take a third of that.
+const electionTTL = 5 * time.Second
 
 type (
 	lease  = *holdfast.Lease

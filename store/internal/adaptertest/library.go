@@ -126,7 +126,7 @@ func NewRecorder(most int) *Recorder {
 func (r *Recorder) Listener() store.Listener {
 	return store.Listener{
 		Message: func(payload string) { r.Messages <- payload },
-		Resumed: func() { r.Resumed <- struct{}{} },
+		Look:    func(bool) { r.Resumed <- struct{}{} },
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/assert"
-	"github.com/holdfast-go/holdfast/internal/pushfirst"
+	"github.com/holdfast-go/holdfast/internal/mark"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/observe"
 	"github.com/holdfast-go/holdfast/script"
@@ -68,7 +68,7 @@ func (l Library) pingInFront(t *testing.T, c Client) {
 	proxy := redistest.NewProxy(t, l.start(t).Addr())
 	f := watchFronts(proxy)
 	s := l.store(t, proxy.Addr(), c)
-	first := pushfirst.Mark(t.Context())
+	first := mark.PushFirst(t.Context())
 	for _, want := range []string{"1", "2", "3"} {
 		got, err := s.Run(first, Incr, []string{"n"}, nil)
 		assert.MustTrue(t, got == want && err == nil, "got %q, %v", got, err)
@@ -98,7 +98,7 @@ func (l Library) pingInFront(t *testing.T, c Client) {
 func (l Library) lostAfterThePong(t *testing.T) {
 	proxy := redistest.NewProxy(t, l.start(t).Addr())
 	s := l.store(t, proxy.Addr(), Client{})
-	first := pushfirst.Mark(t.Context())
+	first := mark.PushFirst(t.Context())
 	assert.Must(t, assert.Err(s.Run(first, Incr, []string{"n"}, nil)))
 	proxy.DropRepliesAndCut(1, "EVALSHA")
 	got, err := s.Run(first, Incr, []string{"n"}, nil)
@@ -125,7 +125,7 @@ func (l Library) refusedPing(t *testing.T) {
 	s := l.store(t, proxy.Addr(), Client{User: "some", Password: "secret"})
 	const times = 20
 	for range times {
-		got, err := s.Run(pushfirst.Mark(t.Context()), Echo, nil, []string{"x"})
+		got, err := s.Run(mark.PushFirst(t.Context()), Echo, nil, []string{"x"})
 		assert.MustTrue(t, got == "x" && err == nil, "got %q, %v", got, err)
 	}
 	with, all := f.of(Echo.SHA1)
@@ -191,7 +191,7 @@ func (l Library) pingInACluster(t *testing.T) {
 	home := cluster.Home("n")
 	before := home.CommandCalls(t)["ping"]
 	for range 5 {
-		assert.Must(t, assert.Err(s.Run(pushfirst.Mark(t.Context()), Incr, []string{"n"}, nil)))
+		assert.Must(t, assert.Err(s.Run(mark.PushFirst(t.Context()), Incr, []string{"n"}, nil)))
 	}
 	got := home.CommandCalls(t)["ping"] - before
 	assert.True(t, got >= 5, "%d PING at the node of the key", got)
@@ -202,7 +202,7 @@ func (l Library) pingBehindSentinel(t *testing.T) {
 	group := redistest.StartSentinel(t, append([]redistest.Option{Free}, l.Needs...)...)
 	s := l.OpenSentinel(t, group)
 	for _, want := range []string{"1", "2", "3"} {
-		got, err := s.Run(pushfirst.Mark(t.Context()), Incr, []string{"n"}, nil)
+		got, err := s.Run(mark.PushFirst(t.Context()), Incr, []string{"n"}, nil)
 		assert.MustTrue(t, got == want && err == nil, "got %q, %v", got, err)
 	}
 	got := group.Primary().CommandCalls(t)["ping"]

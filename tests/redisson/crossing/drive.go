@@ -130,7 +130,7 @@ func drive(in io.Reader, out io.Writer) error {
 		defer mu.Unlock()
 		_, _ = io.WriteString(out, line+"\n") // nobody is left to tell
 	}
-	say("0 ok " + uuid(l.clients[redisson.Lock]))
+	say("0 ok " + UUID(l.clients[redisson.Lock].ID()))
 	threads := make(map[string]*thread)
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())
@@ -157,11 +157,11 @@ func drive(in io.Reader, out io.Writer) error {
 	return lines.Err()
 }
 
-// uuid is the first half of what a client writes into the locks that it holds.
-func uuid(c *holdfast.Client) string {
-	id, err := base64.RawURLEncoding.DecodeString(c.ID())
-	if err != nil {
-		return c.ID()
+// UUID is the first half of what a client with this ID writes into the locks that it holds.
+func UUID(client string) string {
+	id, err := base64.RawURLEncoding.DecodeString(client)
+	if err != nil || len(id) != 16 {
+		return client
 	}
 	x := hex.EncodeToString(id)
 	return strings.Join([]string{x[:8], x[8:12], x[12:16], x[16:20], x[20:]}, "-")

@@ -3,7 +3,6 @@
 package harness
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,43 +13,30 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
+	"github.com/holdfast-go/holdfast/internal/childproc"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // Child is the test binary as a process of its own. It says line by line what happens to
 // it, obeys lines, and can be stopped and killed.
 type Child struct {
-	cmd    *exec.Cmd
-	orders *bufio.Writer
-	says   chan string
-	heard  []string // lines that nobody asked for yet
+	process *childproc.Process
+	says    chan string
+	heard   []string // lines that nobody asked for yet
 }
 
 // StartChild runs the test binary with more in its environment. The child ends with
-// the test, and with this process, whose pipe it reads.
+// the test, and with this process.
 func StartChild(t testing.TB, env ...string) *Child {
 	t.Helper()
 	cmd := exec.Command(os.Args[0]) //nolint:gosec,noctx // this very binary, which ends with the test
 	cmd.Env = append(os.Environ(), env...)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	p := &Child{says: make(chan string, 64)}
+	var err error
+	p.process, err = childproc.Start(cmd, nil, func(line []byte) { p.says <- string(line) },
+		func(_ error, stderr string) { fmt.Fprint(os.Stderr, stderr) })
 	assert.Must(t, err)
-	out, err := cmd.StdoutPipe()
-	assert.Must(t, err)
-	assert.Must(t, cmd.Start())
-	p := &Child{cmd: cmd, orders: bufio.NewWriter(in), says: make(chan string, 64)}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			p.says <- lines.Text()
-		}
-	}()
-	t.Cleanup(func() {
-		p.Kill()
-		<-read
-		_ = cmd.Wait() // killed
-	})
+	t.Cleanup(p.process.Destroy)
 	return p
 }
 
@@ -78,33 +64,26 @@ func (p *Child) Token(t testing.TB, word string) uint64 {
 }
 
 // Order tells the child a line.
-func (p *Child) Order(t testing.TB, line string) {
-	t.Helper()
-	_, _ = fmt.Fprintln(p.orders, line) // Flush says what failed
-	assert.Must(t, p.orders.Flush())
-}
+func (p *Child) Order(line string) { p.process.Tell(line) }
 
 // Kill is SIGKILL, and does not wait.
-func (p *Child) Kill() { _ = p.cmd.Process.Kill() }
+func (p *Child) Kill() { _ = p.process.Kill() }
 
 // Die is SIGKILL; it returns when the process is gone.
-func (p *Child) Die(t testing.TB) {
-	t.Helper()
+func (p *Child) Die() {
 	p.Kill()
-	var status syscall.WaitStatus
-	_, err := syscall.Wait4(p.cmd.Process.Pid, &status, 0, nil)
-	assert.MustTrue(t, err == nil && status.Signaled(), "the child did not die: %v, %v", status, err)
+	<-p.process.Ended()
 }
 
 // Stop is SIGSTOP; it returns when the process has stopped: until then it might
 // run on.
 func (p *Child) Stop(t testing.TB) {
 	t.Helper()
-	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+	assert.Must(t, p.process.Stop())
 	var status syscall.WaitStatus
-	_, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+	_, err := syscall.Wait4(p.process.ID(), &status, syscall.WUNTRACED, nil)
 	assert.MustTrue(t, err == nil && status.Stopped(), "the child did not stop: %v, %v", status, err)
 }
 
 // Resume is SIGCONT.
-func (p *Child) Resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
+func (p *Child) Resume() { _ = p.process.Continue() }

@@ -8,9 +8,12 @@ import (
 	"os"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // envChild turns the test binary into a child process.
@@ -41,12 +44,28 @@ func (p Program) Main(m *testing.M) {
 	if p.Parallel > 0 {
 		fail(flag.Set("test.parallel", strconv.Itoa(p.Parallel)))
 	}
-	goleak.VerifyTestMain(m, append(p.Known,
+	code := m.Run()
+	if code == 0 {
+		fail(p.leaked())
+	}
+	os.Exit(code)
+}
+
+// leaked returns an error if a goroutine of the tests goes on. goleak itself waits for half a second, which is
+// little on a busy machine.
+func (p Program) leaked() (err error) {
+	known := append(p.Known,
 		// One goroutine of childproc keeps the thread that servers are tied to.
 		goleak.IgnoreAnyFunction("github.com/holdfast-go/holdfast/internal/childproc.StartTied.func1.1"),
 		// A pool of go-redis that could not connect tries again each second, and sees
 		// only then that it was closed.
-		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))...)
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	for late := time.Now().Add(redistest.Patience); time.Now().Before(late); {
+		if err = goleak.Find(known...); err == nil {
+			break
+		}
+	}
+	return err
 }
 
 // fail ends the process if there is an error.

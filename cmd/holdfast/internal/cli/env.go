@@ -27,8 +27,12 @@ func IsSecret(name, value string) bool {
 // EnvPrefix begins the name of each variable of the tool.
 const EnvPrefix = "HOLDFAST_"
 
-// EnvPageToken is the secret of the page of serve.
-const EnvPageToken = EnvPrefix + "TOKEN"
+// The secrets of the page of serve.
+const (
+	EnvPageToken   = EnvPrefix + "TOKEN"
+	EnvScrapeToken = EnvPrefix + "SCRAPE_TOKEN"
+	EnvEvictToken  = EnvPrefix + "EVICT_TOKEN"
+)
 
 // NoFlagVariables set no flag, although they are called like one. The --token of extend and release
 // would take the secret of the page, and show it in an error: its variable is HOLDFAST_LOCK_TOKEN.
@@ -85,9 +89,3 @@ func badEnvironment(f *pflag.Flag, err error) error {
 	return exit.Usage(fmt.Sprintf("%s in the environment: %v", EnvName(f.Name), cause),
 		fmt.Sprintf("correct or unset the variable, or write --%s", f.Name))
 }
-
-// Secrets of the page of serve, beside envPageToken.
-const (
-	EnvScrapeToken = EnvPrefix + "SCRAPE_TOKEN"
-	EnvEvictToken  = EnvPrefix + "EVICT_TOKEN"
-)

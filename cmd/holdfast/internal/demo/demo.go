@@ -193,7 +193,7 @@ func (r *run) hire(ctx context.Context, number int) error {
 
 // fight goes on for as long as asked, and then until both blows have landed.
 func (r *run) fight(ctx context.Context) error {
-	const grace = 10 * time.Second
+	const grace = time.Minute // a busy machine takes its time
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -175,26 +175,15 @@ func waitServer(ctx context.Context, addr string, pid int, ended <-chan struct{}
 	}
 	rdb := redis.NewClient(serverOptions(addr))
 	defer rdb.Close() //nolint:errcheck // one question was asked, and answered or not
-	text, err := rdb.Info(ctx, "server").Result()
+	sections, err := rdb.InfoMap(ctx, "server").Result()
 	if err != nil {
 		return "", fmt.Errorf("the server did not answer: %w", err)
 	}
-	info := parseInfo(text)
+	info := sections["Server"]
 	if info["process_id"] != strconv.Itoa(pid) {
 		return "", errors.New("another server answers on its port")
 	}
 	return cmp.Or(info["valkey_version"], info["redis_version"]), nil
-}
-
-// parseInfo reads the lines name:value of an INFO answer.
-func parseInfo(text string) map[string]string {
-	info := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			info[name] = value
-		}
-	}
-	return info
 }
 
 func lastLine(text string) string {

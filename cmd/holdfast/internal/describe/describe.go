@@ -23,9 +23,6 @@ func Cycle(cycle []holdfast.WaitInfo) string {
 	return strings.Join(waits, "; ")
 }
 
-// Millis is a duration in milliseconds, with three digits after the point.
-func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
 // Holders describes the holders of a lock within a message.
 func Holders(s holdfast.LockInfo) string {
 	text := Holder(s.Holders[0])
@@ -116,7 +113,7 @@ func Length(d time.Duration) string {
 
 // State is what status prints as JSON: statusLong describes it.
 func State(s holdfast.LockInfo, job holdfast.JobInfo, key string) lockjson.State {
-	j := lockjson.Of(s, key)
+	j := lockjson.Of(lockjson.WithJob(s, job), key)
 	j.Job = lockjson.OfJob(job)
 	return j
 }

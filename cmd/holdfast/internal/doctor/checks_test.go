@@ -419,6 +419,30 @@ func TestARefusalIsSorted(t *testing.T) {
 }
 
 // The manual has a row for every check, and for no other.
+// reply is an error of the server, as the client library gives it.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+func (reply) RedisError()     {}
+
+// Only what says so is about rights: a Cluster that lacks a node says MOVED.
+func TestARefusedSubscriptionIsSorted(t *testing.T) {
+	for why, want := range map[reply]Probe{
+		"NOPERM this user has no permissions to access one of the channels used as arguments": {
+			Channel: "NOPERM this user has no permissions to access one of the channels used as arguments",
+		},
+		"NOPERM this user has no permissions to run the 'ssubscribe' command": {
+			Pushes: []string{"ssubscribe"},
+		},
+		"CLUSTERDOWN The cluster is down": {Writes: "CLUSTERDOWN The cluster is down"},
+		"MOVED 12357 127.0.0.1:7403":      {Unheard: "MOVED 12357 127.0.0.1:7403"},
+	} {
+		var p Probe
+		p.subscribed("ssubscribe", why)
+		assert.Equal(t, fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want), "%s", why)
+	}
+}
+
 func TestTheManualHasEveryCheck(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/server.md")
 	assert.Must(t, err)

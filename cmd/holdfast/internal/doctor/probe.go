@@ -194,6 +194,11 @@ func (r *reader) trySubscription(ctx context.Context, p *Probe, channel string) 
 	sub := subscribe(ctx, channel)
 	defer sub.Close() //nolint:errcheck // the connection is not used again
 	_, err := sub.ReceiveTimeout(ctx, 3*time.Second)
+	p.subscribed(rule, err)
+}
+
+// subscribed decides what the answer to a subscription means.
+func (p *Probe) subscribed(rule string, err error) {
 	var refused redis.Error
 	switch {
 	case err == nil:
@@ -202,8 +207,10 @@ func (r *reader) trySubscription(ctx context.Context, p *Probe, channel string) 
 	case p.lacks(right{rule: rule, push: true}, err.Error()):
 	case state.MatchString(err.Error()):
 		p.Writes = cmp.Or(p.Writes, err.Error())
-	default:
+	case classify(err.Error()) == refusedChannel:
 		p.Channel = err.Error()
+	default: // such as MOVED to a node that is away
+		p.Unheard = err.Error()
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/proc"
+	"github.com/holdfast-go/holdfast/internal/commandline"
 )
 
 // The exit codes. They are a contract with scripts: a number is never given
@@ -157,6 +158,15 @@ func Usage(text, hint string) error {
 type Silent int //nolint:errname // it reads as what the process does
 
 func (Silent) Error() string { return "" }
+
+// Signalled is the error for a command that a signal has ended: the cause of ctx, see
+// [commandline.Signalled]. It is nil if none has.
+func Signalled(ctx context.Context) error {
+	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
+		return Silent(CodeSignal + int(by.Signal))
+	}
+	return nil
+}
 
 // Of finds the exit code for an error.
 func Of(err error) int {

@@ -2,7 +2,6 @@ package hold
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -272,10 +271,7 @@ func runObserve(a *target.App, o *electOptions, w io.Writer) error {
 			return err
 		}
 	}
-	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
-		return exit.Silent(exit.CodeSignal + proc.Number(by.Signal))
-	}
-	return nil
+	return exit.Signalled(ctx)
 }
 
 // observed prints one line.

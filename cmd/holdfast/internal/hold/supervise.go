@@ -64,6 +64,10 @@ func (r *session) start(path string, argv []string, limited bool) (*supervisor, 
 
 func (r *session) cannotStart(err error) error {
 	name := r.argv()[0]
+	if errors.Is(err, proc.ErrNoGuardian) {
+		return exit.With(exit.CodeNotExecutable, fmt.Errorf("cannot execute %s: %w", name, err),
+			"on Linux it needs /proc, everywhere some file descriptors (ulimit -n); --on-lost=ignore does without it")
+	}
 	if unfit, ok := errors.AsType[*exec.Error](err); ok {
 		err = unfit.Err
 	}
@@ -353,6 +357,9 @@ func (s *supervisor) pass(sig os.Signal) {
 	}
 	if err := s.child.Signal(sig); err == nil {
 		s.say.Infof("passed %s on to the command", proc.Name(sig))
+	}
+	if wake, ok := proc.ContinueSignal(); ok && proc.Ends(sig) {
+		s.child.Signal(wake) //nolint:errcheck // a command that is stopped would not end, and would keep the lock
 	}
 }
 

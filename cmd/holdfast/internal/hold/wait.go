@@ -126,7 +126,11 @@ func (o *runOptions) untilFree(ctx context.Context, s *target.Server) error {
 func (o *runOptions) pollFree(ctx context.Context, c *holdfast.Client) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for began := time.Now(); ; {
+	began, end := time.Now(), (<-chan time.Time)(nil)
+	if o.limited {
+		end = time.After(time.Duration(o.wait))
+	}
+	for {
 		state, err := c.Holders(ctx, o.names[0])
 		switch {
 		case err != nil && !exit.Unreachable(err):
@@ -138,6 +142,7 @@ func (o *runOptions) pollFree(ctx context.Context, c *holdfast.Client) error {
 		}
 		select {
 		case <-tick.C:
+		case <-end: // and look once more
 		case <-ctx.Done():
 			return ctx.Err()
 		}

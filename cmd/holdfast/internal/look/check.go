@@ -37,7 +37,7 @@ others, see holdfast help exit-codes.`
 
 // NewCheck makes holdfast check.
 func NewCheck(a *target.App) *cobra.Command {
-	output, asJSON, job := outputForm("table"), false, false
+	job := false
 	cmd := &cobra.Command{
 		Use:   "check [flags] NAME TOKEN",
 		Short: "Ask whether the lease with a token is live",
@@ -45,9 +45,7 @@ func NewCheck(a *target.App) *cobra.Command {
 		Example: `  holdfast check nightly "$HOLDFAST_LOCK_TOKEN"
   holdfast check -q nightly "$TOKEN" || exit    by the exit code only`,
 	}
-	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
-	cli.Rename(cmd.Flags(), map[string]string{"output": "table|json"})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
+	asJSON := jsonFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&job, "job", false, "the periodic job of this name, and not the lock")
 	level := cli.Verbosity(a.Say, cmd.Flags())
 	cmd.Flags().Lookup("quiet").Usage = "print nothing: only the exit code tells"
@@ -68,7 +66,7 @@ func NewCheck(a *target.App) *cobra.Command {
 			return exit.Usage("0 is the token of no lease",
 				"acquire the lock without --wire: a lock of another library has no token")
 		}
-		return runCheck(a, args[0], token, job, asJSON || output == "json", say.Stdout)
+		return runCheck(a, args[0], token, job, asJSON(), say.Stdout)
 	}
 	return cmd
 }

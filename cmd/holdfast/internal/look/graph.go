@@ -69,14 +69,6 @@ func heldByWaiters(locks []holdfast.LockInfo) map[string][]string {
 	return held
 }
 
-// whoIs is app@host:pid, or the ID of a client that has not registered.
-func whoIs(c *holdfast.ClientInfo, id string) string {
-	if c == nil {
-		return "client " + id
-	}
-	return say.OneLine(c.String())
-}
-
 func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.WaitInfo) error {
 	var b strings.Builder
 	held := heldByWaiters(locks)
@@ -86,7 +78,7 @@ func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.W
 		}
 		var holders []string
 		for _, h := range s.Holders {
-			holders = append(holders, whoIs(h.Client, h.ClientID))
+			holders = append(holders, describe.Who(h.Client, h.ClientID))
 		}
 		fmt.Fprintf(&b, "%s  held by %s\n", say.OneLine(s.Name), cmp.Or(strings.Join(holders, ", "), "nobody"))
 		for i, q := range s.Waiters {
@@ -94,7 +86,7 @@ func writeGraph(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfast.W
 			if i == len(s.Waiters)-1 {
 				branch = "└"
 			}
-			fmt.Fprintf(&b, "  %s %s waits %s", branch, whoIs(q.Client, q.ClientID), describe.Length(q.Waited))
+			fmt.Fprintf(&b, "  %s %s waits %s", branch, describe.Who(q.Client, q.ClientID), describe.Length(q.Waited))
 			if names := held[q.HolderID]; len(names) > 0 {
 				fmt.Fprintf(&b, ", holds %s", say.OneLine(strings.Join(names, ", ")))
 			}
@@ -120,11 +112,11 @@ func writeGraphJSON(w io.Writer, locks []holdfast.LockInfo, deadlocks [][]holdfa
 		}
 		line := graphJSON{Name: s.Name}
 		for _, h := range s.Holders {
-			line.Holders = append(line.Holders, whoIs(h.Client, h.ClientID))
+			line.Holders = append(line.Holders, describe.Who(h.Client, h.ClientID))
 		}
 		for _, q := range s.Waiters {
 			line.Waiters = append(line.Waiters, graphWaiterJSON{
-				whoIs(q.Client, q.ClientID), q.HolderID, int64(q.Waited / time.Millisecond),
+				describe.Who(q.Client, q.ClientID), q.HolderID, int64(q.Waited / time.Millisecond),
 				append([]string{}, held[q.HolderID]...),
 			})
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
@@ -41,7 +40,6 @@ holdfast help exit-codes.`
 
 // NewInspect makes holdfast inspect.
 func NewInspect(a *target.App) *cobra.Command {
-	output, asJSON := outputForm("table"), false
 	cmd := &cobra.Command{
 		Use:     "inspect [flags] NAME",
 		Aliases: []string{"show", "describe"},
@@ -50,15 +48,13 @@ func NewInspect(a *target.App) *cobra.Command {
 		Example: `  holdfast inspect nightly
   holdfast inspect -o json nightly | jq '.waiters[0]'`,
 	}
-	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
-	cli.Rename(cmd.Flags(), map[string]string{"output": "table|json"})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
+	asJSON := jsonFlags(cmd.Flags())
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return exit.Usage("inspect takes one lock's name",
 				"write holdfast inspect NAME; holdfast list shows the names")
 		}
-		return runInspect(a, args[0], asJSON || output == "json", say.Stdout)
+		return runInspect(a, args[0], asJSON(), say.Stdout)
 	}
 	return cmd
 }
@@ -111,30 +107,20 @@ func printForeign(w io.Writer, name string, f survey.Foreign) error {
 	return err
 }
 
-// The JSON of inspect: a contract, described in inspectLong.
-type (
-	inspectJSON struct {
-		lockjson.State
-		Nodes []nodeJSON `json:"nodes"`
-	}
-	nodeJSON struct {
-		Address       string  `json:"address"`
-		Answers       bool    `json:"answers"`
-		Counts        bool    `json:"counts"`
-		Why           string  `json:"why"`
-		RoundTripMS   float64 `json:"round_trip_ms"`
-		ClockOffsetMS float64 `json:"clock_offset_ms"`
-		ClockErrorMS  float64 `json:"clock_error_ms"`
-	}
-)
+// inspectJSON is the JSON of inspect: a contract, described in inspectLong.
+type inspectJSON struct {
+	lockjson.State
+	Nodes []lockjson.Node `json:"nodes"`
+}
 
 // nodesAsJSON are the servers of a quorum: never null.
-func nodesAsJSON(ctx context.Context, s *target.Server) []nodeJSON {
-	list := []nodeJSON{}
+func nodesAsJSON(ctx context.Context, s *target.Server) []lockjson.Node {
+	list := []lockjson.Node{}
 	for i, n := range s.NodesOfQuorum(ctx) {
-		list = append(list, nodeJSON{
-			s.Nodes[i].Address, n.Answers, n.Counts, n.Why,
-			describe.Millis(n.RoundTrip), describe.Millis(n.ClockOffset), describe.Millis(n.ClockError),
+		list = append(list, lockjson.Node{
+			Address: s.Nodes[i].Address, Answers: n.Answers, Counts: n.Counts, Why: n.Why,
+			RoundTripMS: lockjson.Millis(n.RoundTrip), ClockOffsetMS: lockjson.Millis(n.ClockOffset),
+			ClockErrorMS: lockjson.Millis(n.ClockError),
 		})
 	}
 	return list

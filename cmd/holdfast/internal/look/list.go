@@ -5,7 +5,6 @@ package look
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
@@ -89,6 +89,15 @@ func (f *outputForm) Set(s string) error {
 	}
 	*f = outputForm(s)
 	return nil
+}
+
+// jsonFlags adds -o and --json to a command that has one form for people. asJSON reports whether to print JSON.
+func jsonFlags(flags *pflag.FlagSet) (asJSON func() bool) {
+	output, short := outputForm("table"), false
+	flags.VarP(&output, "output", "o", "form of the output: table or json")
+	cli.Rename(flags, map[string]string{"output": "table|json"})
+	flags.BoolVar(&short, "json", false, "the same as -o json")
+	return func() bool { return short || output == "json" }
 }
 
 // NewList makes holdfast list.
@@ -223,13 +232,10 @@ func runList(a *target.App, o *listOptions, w io.Writer) error {
 	l := &lister{listOptions: o, app: a, server: s, w: w, rows: make(chan row)}
 	if o.graph {
 		err := l.printGraph(ctx)
-		if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
-			return exit.Silent(exit.CodeSignal + int(by.Signal))
+		if by := exit.Signalled(ctx); by != nil || err == nil {
+			return by
 		}
-		if err != nil {
-			return s.Explain("", err)
-		}
-		return nil
+		return s.Explain("", err)
 	}
 	scanned := make(chan error, 1)
 	go func() {
@@ -238,8 +244,8 @@ func runList(a *target.App, o *listOptions, w io.Writer) error {
 	}()
 	err = l.print(ctx)
 	scanErr := <-scanned
-	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
-		return exit.Silent(exit.CodeSignal + int(by.Signal))
+	if by := exit.Signalled(ctx); by != nil {
+		return by
 	}
 	if o.output == "table" || o.output == "wide" {
 		warnOf(a.Say, l.deadlocks)
@@ -307,7 +313,7 @@ func (r *row) inDeadlock(cycle []holdfast.WaitInfo) {
 	}
 }
 
-// row is the row of a lock or job. bad is why its record cannot be read.
+// rowOf is the row of a lock or job. bad is why its record cannot be read.
 func rowOf(s *target.Server, state holdfast.LockInfo, bad *exit.Error) row {
 	lines := lockjson.Of(state, recordKey(s, state))
 	lines.Deadlock = lockjson.OfDeadlock(nil)

@@ -269,13 +269,11 @@ func (o *serveOptions) serve(parent context.Context, p *page.Page, link string, 
 	if server.Shutdown(soon) != nil {
 		server.Close() //nolint:errcheck // the process ends
 	}
-	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
-		return exit.Silent(exit.CodeSignal + int(by.Signal))
-	}
-	return nil
+	return exit.Signalled(ctx)
 }
 
-// mostConnections is how many connections the page has at once. Each takes some memory.
+// mostConnections is how many connections the page has at once. Each takes some memory, and a token may have to wait
+// for those of all others: for less than the WriteTimeout.
 const mostConnections = 2048
 
 // fewConnections is a listener that closes what is too much. It does not make others wait: who opens

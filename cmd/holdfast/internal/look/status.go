@@ -39,10 +39,10 @@ others, see holdfast help exit-codes.
 --json prints one object:
   name           the lock's name
   key            the key of its record on the server
-  held           true or false
+  held           true if a client holds the lock, or if the job of this name runs
   fence          the highest token in the record, "0" without one. Tokens are strings:
                  they may be too large for a JSON number
-  holders        list of: mode, client_id (random), app, host, pid, version, token,
+  holders        list, with the job's run, of: mode, client_id (random), app, host, pid, version, token,
                  since (UTC, the server's clock), age_ms, remaining_ms, lock_delay_ms (the
                  holder trusts its lease for so much less), id (of the attempt), owner,
                  permits, entries (of an owner), released (kept for its minimum time),
@@ -51,7 +51,7 @@ others, see holdfast help exit-codes.
   waiters        list, in order, of: position, mode, client_id, app, host, pid, version,
                  waited_ms, id, owner, tags, silent (it has not been heard of, and has lost
                  its position; the next request about the lock removes it)
-  last_eviction  null, or: at, by, reason
+  last_eviction  null, or: at, by, reason. Of the lock, or of a run of the job
   limit, used    the permits of a semaphore, and those in use; 0 for other kinds
   leader         null, or: value, term
   job            null, or: period_ms, aligned, offset_ms, next (UTC, the server's clock),
@@ -66,7 +66,6 @@ type.`
 
 // NewStatus makes holdfast status.
 func NewStatus(a *target.App) *cobra.Command {
-	output, asJSON := outputForm("table"), false
 	cmd := &cobra.Command{
 		Use:     "status [flags] NAME",
 		Aliases: []string{"test"},
@@ -77,9 +76,7 @@ func NewStatus(a *target.App) *cobra.Command {
   holdfast status -q nightly && echo free       by the exit code only
   holdfast status --json nightly | jq .waiting`,
 	}
-	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
-	cli.Rename(cmd.Flags(), map[string]string{"output": "table|json"})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
+	asJSON := jsonFlags(cmd.Flags())
 	level := cli.Verbosity(a.Say, cmd.Flags())
 	cmd.Flags().Lookup("quiet").Usage = "print nothing: only the exit code tells"
 	cmd.Flags().Lookup("verbose").Usage = "print every waiter, too"
@@ -96,7 +93,7 @@ func NewStatus(a *target.App) *cobra.Command {
 			return exit.Usage(fmt.Sprintf("%q is one name too many: status takes one lock", args[1]),
 				"write holdfast status "+cli.Operand(args[0]))
 		}
-		return runStatus(a, args[0], asJSON || output == "json", say.Stdout)
+		return runStatus(a, args[0], asJSON(), say.Stdout)
 	}
 	return cmd
 }
@@ -126,14 +123,14 @@ func runStatus(a *target.App, name string, asJSON bool, w io.Writer) error {
 					say.OneLine(name), f.Library(), say.OneLine(f.Holder), describe.Length(f.Remaining))
 			}
 		}
-		if err == nil && (state.Held() || job.Run != nil) {
+		if err == nil && lockjson.WithJob(state, job).Held() {
 			err = exit.Silent(exit.CodeBusy)
 		}
 		return err
 	})
 }
 
-// look reads a lock and the job of the same name, and calls show with them. Only with waiters it asks
+// lookAt reads a lock and the job of the same name, and calls show with them. Only with waiters it asks
 // for those, too.
 func lookAt(a *target.App,
 	name string, waiters bool, show func(context.Context, *target.Server, holdfast.LockInfo, holdfast.JobInfo) error,
@@ -171,10 +168,9 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 	var b strings.Builder
 	name, used := say.OneLine(s.Name), lockjson.Used(s)
 	switch {
-	case !s.Held() && job.Run != nil:
-		fmt.Fprintf(&b, "%s is a job that is running\n", name)
 	case s.Drained:
 		fmt.Fprintf(&b, "%s is drained: nobody gets a permit; %d in use\n", name, used)
+	case !s.Held() && job.Run != nil && describe.Waiting(s) == 0: // the job is all
 	case !s.Held():
 		fmt.Fprintf(&b, "%s is free\n", name)
 	case s.Holders[0].Mode == "permits":
@@ -199,11 +195,12 @@ func printState(w io.Writer, s holdfast.LockInfo, job holdfast.JobInfo, verbose 
 				describe.Length(v.Waited), ifSilent(v), describe.Owner(v.Owner), taggedWith(v.Tags))
 		}
 	}
-	if e := s.LastEviction; e != nil {
-		fmt.Fprintf(&b, "  evicted  %s by %s: %s\n", describe.Instant(e.At), say.OneLine(e.By), say.OneLine(e.Reason))
-	}
 	if job.Run != nil {
+		fmt.Fprintf(&b, "%s is a job that is running\n", name)
 		printHolder(&b, *job.Run)
+	}
+	if e := lockjson.WithJob(s, job).LastEviction; e != nil {
+		fmt.Fprintf(&b, "  evicted  %s by %s: %s\n", describe.Instant(e.At), say.OneLine(e.By), say.OneLine(e.Reason))
 	}
 	if job.Schedule.Period > 0 {
 		next := "due"

@@ -3,7 +3,6 @@ package look
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -132,7 +131,8 @@ func topLocks(ctx context.Context, s *target.Server, pattern string) (locks []to
 // topLock is a lock in the texts of list and of inspect, or why its record cannot be read.
 func topLock(state holdfast.LockInfo, r row, bad *exit.Error) top.Lock {
 	l := top.Lock{
-		Name: r.cells["NAME"], Kind: r.cells["KIND"], Holder: r.cells["HOLDER"], Token: r.cells["TOKEN"],
+		Job: state.Job != nil, Name: r.cells["NAME"], Kind: r.cells["KIND"],
+		Holder: r.cells["HOLDER"], Token: r.cells["TOKEN"],
 		Value: r.cells["VALUE"], Held: r.state.Held, Waiting: r.state.Waiting,
 		Age:  time.Duration(oldest(r)) * time.Millisecond,
 		Left: time.Duration(remaining(r)) * time.Millisecond,
@@ -146,7 +146,7 @@ func topLock(state holdfast.LockInfo, r row, bad *exit.Error) top.Lock {
 	}
 	var job holdfast.JobInfo
 	if state.Job != nil {
-		job = *state.Job
+		state, job = holdfast.LockInfo{Name: state.Name}, *state.Job // its run is not shown twice
 	}
 	var b strings.Builder
 	printState(&b, state, job, true) //nolint:errcheck // a Builder takes everything
@@ -177,8 +177,8 @@ func topOnce(a *target.App, o *topOptions, w io.Writer) error {
 	ctx, stop := commandline.Signalled(context.Background())
 	defer stop()
 	locks, bad, err := topLocks(ctx, s, o.pattern)
-	if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
-		return exit.Silent(exit.CodeSignal + int(by.Signal))
+	if by := exit.Signalled(ctx); by != nil {
+		return by
 	}
 	if err != nil {
 		err = s.Explain("", err)
@@ -186,7 +186,8 @@ func topOnce(a *target.App, o *topOptions, w io.Writer) error {
 	if err != nil && len(locks) == 0 {
 		return err
 	}
-	width, _ := strconv.Atoi(os.Getenv("COLUMNS")) // none: as wide as needed
+	width, _ := strconv.Atoi(os.Getenv("COLUMNS"))
+	width = max(width, 0) // 0: as wide as needed
 	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		width = columns
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -18,7 +17,7 @@ import (
 // record, so they are told when all the others are.
 type unreadable []*exit.Error
 
-// each shows every lock that matches to visit, with the reason if it cannot be read. err is the error
+// eachLock shows every lock that matches to visit, with the reason if it cannot be read. err is the error
 // of the whole listing. visit may have seen locks before it: those of the nodes that answer.
 func eachLock(
 	ctx context.Context, s *target.Server, pattern string, visit func(state holdfast.LockInfo, bad *exit.Error),
@@ -51,7 +50,7 @@ func (u *unreadable) err() error {
 	return exit.With(first.Code, fmt.Errorf("%w; records that cannot be read: %d", first.Err, len(list)), first.Hint)
 }
 
-// unreadable explains why a record cannot be read.
+// whyUnreadable explains why a record cannot be read.
 func whyUnreadable(s *target.Server, state holdfast.LockInfo, err error) *exit.Error {
 	if refused, ok := errors.AsType[*holdfast.ServerError](err); ok && refused.Code != "ERR" {
 		return exit.With(exit.Of(err), err, holdfast.Hint(err))
@@ -60,7 +59,7 @@ func whyUnreadable(s *target.Server, state holdfast.LockInfo, err error) *exit.E
 		"; holdfast has not changed it")
 }
 
-// keyOf is the key of a record in a listing.
+// recordKey is the key of a record in a listing.
 func recordKey(s *target.Server, state holdfast.LockInfo) string {
 	if state.Job != nil {
 		return s.JobKey(state.Name)
@@ -70,18 +69,18 @@ func recordKey(s *target.Server, state holdfast.LockInfo) string {
 
 // shownKey is the key of the record that status and inspect show: that of the job, if only that has one.
 func shownKey(s *target.Server, name string, state holdfast.LockInfo, job holdfast.JobInfo) string {
-	if job.Schedule.Period > 0 && state.Fence == 0 && !state.Held() {
+	if job.Fence > 0 && state.Fence == 0 && !state.Held() {
 		return s.JobKey(name)
 	}
 	return s.Key(name)
 }
 
 // unreadableEvents are the lines of watch for records that cannot be read, except those that told has.
-func unreadableEvents(bad, told map[string]string, at time.Time) (events []watchEvent) {
-	for _, name := range slices.Sorted(maps.Keys(bad)) {
-		if _, known := told[name]; !known {
+func unreadableEvents(bad, told map[watched]string, at time.Time) (events []watchEvent) {
+	for _, r := range inOrder(maps.Keys(bad)) {
+		if _, known := told[r]; !known {
 			events = append(events, watchEvent{
-				Time: lockjson.Stamp(at), Event: "unreadable", Name: name, Reason: bad[name],
+				Time: lockjson.Stamp(at), Event: "unreadable", Name: r.name, Job: r.job, Reason: bad[r],
 			})
 		}
 	}

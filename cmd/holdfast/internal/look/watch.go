@@ -3,9 +3,9 @@ package look
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
@@ -26,7 +25,8 @@ import (
 )
 
 const watchLong = `watch prints a line whenever a lock changes, until a signal ends it. GLOB selects names,
-as for holdfast list. The first lines show the locks that are held.
+as for holdfast list. The first lines show the locks that are held. The run of a periodic
+job holds the job: its lines have "(job)" behind the name.
 
 watch reads the locks again and again (--interval). It sees the state at these moments: of
 several changes in between, it shows the last. Compare the tokens: each hold has a token
@@ -46,14 +46,15 @@ selects whole keys. The holder is the library and what its record names.
 A lease counts as expired if what was left of it, when watch last saw it, is over by now.
 So with a long --interval and a short TTL, watch can take a release for an expiry.
 
--o json prints one object per line: time, event, name, token, holder, waiting, by, reason.
+-o json prints one object per line: time, event, name, job (true, or absent), token, holder,
+waiting, by, reason.
 
 Exit code: 128 + the signal's number when a signal ends it. For others, see
 holdfast help exit-codes.`
 
 // NewWatch makes holdfast watch.
 func NewWatch(a *target.App) *cobra.Command {
-	output, asJSON, foreign, every := outputForm("table"), false, false, commandline.Span(time.Second)
+	foreign, every := false, commandline.Span(time.Second)
 	cmd := &cobra.Command{
 		Use:   "watch [flags] [GLOB]",
 		Short: "Print a line whenever a lock changes",
@@ -62,11 +63,9 @@ func NewWatch(a *target.App) *cobra.Command {
   holdfast watch 'order/*' --interval 200ms
   holdfast watch -o json nightly | jq -r 'select(.event == "evicted")'`,
 	}
-	cmd.Flags().VarP(&output, "output", "o", "form of the output: table or json")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "the same as -o json")
+	asJSON := jsonFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&foreign, "foreign", false, "watch the locks of other libraries")
 	cmd.Flags().Var(&every, "interval", "how often to read the locks")
-	cli.Rename(cmd.Flags(), map[string]string{"output": "table|json"})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		pattern, err := onePattern(args)
 		switch {
@@ -79,7 +78,7 @@ func NewWatch(a *target.App) *cobra.Command {
 		if foreign {
 			read = foreignStates
 		}
-		return runWatch(cmd.Context(), a, read, pattern, asJSON || output == "json", time.Duration(every), say.Stdout)
+		return runWatch(cmd.Context(), a, read, pattern, asJSON(), time.Duration(every), say.Stdout)
 	}
 	return cmd
 }
@@ -89,6 +88,7 @@ type watchEvent struct {
 	Time    string `json:"time"`
 	Event   string `json:"event"`
 	Name    string `json:"name"`
+	Job     bool   `json:"job,omitempty"`
 	Token   string `json:"token,omitempty"`
 	Holder  string `json:"holder,omitempty"`
 	Waiting *int   `json:"waiting,omitempty"`
@@ -98,6 +98,9 @@ type watchEvent struct {
 
 func (e watchEvent) String() string {
 	text := fmt.Sprintf("%s  %-8s  %s", e.Time, e.Event, say.OneLine(e.Name))
+	if e.Job {
+		text += " (job)"
+	}
 	switch {
 	case e.Token != "":
 		text += fmt.Sprintf("  by %s, token %s", e.Holder, e.Token)
@@ -126,11 +129,11 @@ func runWatch(
 	defer stop()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	known, told, away := map[string]seen{}, map[string]string{}, false
+	known, told, away := map[watched]seen{}, map[watched]string{}, false
 	for {
 		now, bad, err := read(ctx, s, pattern)
-		if by, ok := errors.AsType[commandline.SignalError](context.Cause(ctx)); ok {
-			return exit.Silent(exit.CodeSignal + int(by.Signal))
+		if by := exit.Signalled(ctx); by != nil {
+			return by
 		}
 		switch {
 		case err != nil && exit.Of(s.Explain("", err)) != exit.CodeUnreachable:
@@ -156,12 +159,26 @@ func runWatch(
 
 // keepUnread takes over what was known of the locks that were not read: nobody knows that they have
 // changed. These are the unreadable ones and, if the listing failed, all that it did not get to.
-func keepUnread(known, now map[string]seen, bad map[string]string, failed bool) {
-	for name, was := range known {
-		if _, read := now[name]; !read && (failed || bad[name] != "") {
-			now[name] = was
+func keepUnread(known, now map[watched]seen, bad map[watched]string, failed bool) {
+	for r, was := range known {
+		if _, read := now[r]; !read && (failed || bad[r] != "") {
+			now[r] = was
 		}
 	}
+}
+
+// watched names a record: a lock and a job may have the same name.
+type watched struct {
+	name string
+	job  bool
+}
+
+// inOrder sorts records by name, a job behind the lock of its name.
+func inOrder(records iter.Seq[watched]) []watched {
+	behind := map[bool]int{true: 1}
+	return slices.SortedFunc(records, func(a, b watched) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), behind[a.job]-behind[b.job])
+	})
 }
 
 // seen is the state of a lock, and when it was asked for: the server's answer is not older.
@@ -170,57 +187,52 @@ type seen struct {
 	at time.Time
 }
 
-// readStates reads the states of the locks that match, by their names, and why others cannot be read.
+// readStates reads the states of the records that match, and why others cannot be read.
 type readStates func(ctx context.Context, s *target.Server, pattern string) (
-	states map[string]seen, bad map[string]string, err error)
+	states map[watched]seen, bad map[watched]string, err error)
 
 // foreignStates reads the locks of other libraries, by their keys.
 func foreignStates(
 	ctx context.Context, s *target.Server, pattern string,
-) (states map[string]seen, bad map[string]string, err error) {
+) (states map[watched]seen, bad map[watched]string, err error) {
 	began := time.Now()
-	states = map[string]seen{}
+	states = map[watched]seen{}
 	pattern = cmp.Or(pattern, "*")
 	err = survey.ScanForeign(ctx, s.Conns(), pattern, &s.Looked, func(list []survey.Foreign) error {
 		for _, f := range list {
 			h := holdfast.Holder{HolderID: f.Holder, ClientID: f.Kind + " " + f.Holder, Remaining: f.Remaining}
-			states[f.Key] = seen{holdfast.LockInfo{Name: f.Key, Holders: []holdfast.Holder{h}}, began}
+			states[watched{name: f.Key}] = seen{holdfast.LockInfo{Name: f.Key, Holders: []holdfast.Holder{h}}, began}
 		}
 		return nil
 	})
 	return states, nil, err
 }
 
-// states reads all locks that match.
+// states reads all locks and jobs that match.
 func states(
 	ctx context.Context, s *target.Server, pattern string,
-) (states map[string]seen, bad map[string]string, err error) {
+) (states map[watched]seen, bad map[watched]string, err error) {
 	began := time.Now()
-	states, bad = map[string]seen{}, map[string]string{}
+	states, bad = map[watched]seen{}, map[watched]string{}
 	_, err = eachLock(ctx, s, pattern, func(state holdfast.LockInfo, why *exit.Error) {
-		switch {
-		case state.Job != nil:
-		case why != nil:
-			bad[state.Name] = say.Plain(why) + "; " + why.Hint
-		default:
-			states[state.Name] = seen{state, began}
+		r := watched{state.Name, state.Job != nil}
+		if why != nil {
+			bad[r] = say.Plain(why) + "; " + why.Hint
+			return
 		}
+		states[r] = seen{state, began}
 	})
 	return states, bad, err
 }
 
 // changes are the events between two states, in the order of the names.
-func changes(before, after map[string]seen, at time.Time) (events []watchEvent) {
-	names := make(map[string]bool)
-	for name := range before {
-		names[name] = true
-	}
-	for name := range after {
-		names[name] = true
-	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		for _, e := range changesOf(before[name], after[name], at) {
-			e.Time, e.Name = lockjson.Stamp(at), name
+func changes(before, after map[watched]seen, at time.Time) (events []watchEvent) {
+	all := map[watched]seen{}
+	maps.Copy(all, before)
+	maps.Copy(all, after)
+	for _, r := range inOrder(maps.Keys(all)) {
+		for _, e := range changesOf(before[r], after[r], at) {
+			e.Time, e.Name, e.Job = lockjson.Stamp(at), r.name, r.job
 			events = append(events, e)
 		}
 	}

@@ -49,11 +49,11 @@ func TestChangesAreTold(t *testing.T) {
 		{"an eviction from before the watch", holdfast.LockInfo{}, evicted, "held"},
 	} {
 		var got []string
-		states := func(info holdfast.LockInfo, at time.Time) map[string]seen {
+		states := func(info holdfast.LockInfo, at time.Time) map[watched]seen {
 			if info.Name == "" {
 				return nil
 			}
-			return map[string]seen{"x": {info, at}}
+			return map[watched]seen{{name: "x"}: {info, at}}
 		}
 		for _, e := range changes(states(c.before, at), states(c.after, at.Add(time.Second)), at.Add(time.Second)) {
 			got = append(got, e.Event)
@@ -66,17 +66,17 @@ func TestChangesAreTold(t *testing.T) {
 // While the server was away, leases may have ended. They are judged by the time since they were read.
 func TestWatchKeepsWhatItDidNotRead(t *testing.T) {
 	at := time.Unix(1000, 0)
-	known := func() map[string]seen {
-		list := map[string]seen{}
+	known := func() map[watched]seen {
+		list := map[watched]seen{}
 		for _, name := range []string{"read", "bad", "unseen"} {
 			info := holdfast.LockInfo{Name: name, Holders: []holdfast.Holder{{Token: 1, Remaining: 20 * time.Second}}}
-			list[name] = seen{info, at}
+			list[watched{name: name}] = seen{info, at}
 		}
 		return list
 	}
 	for failed, want := range map[bool]string{false: "read unseen", true: "read"} {
-		now := map[string]seen{"read": {holdfast.LockInfo{Name: "read"}, at.Add(time.Second)}}
-		keepUnread(known(), now, map[string]string{"bad": "why"}, failed)
+		now := map[watched]seen{{name: "read"}: {holdfast.LockInfo{Name: "read"}, at.Add(time.Second)}}
+		keepUnread(known(), now, map[watched]string{{name: "bad"}: "why"}, failed)
 		var released []string
 		for _, e := range changes(known(), now, at.Add(time.Second)) {
 			assert.Equal(t, e.Event, "released", "event of %s", e.Name)
@@ -116,8 +116,8 @@ func TestAFreeLockWithWaitersThatAreGoneIsNotListed(t *testing.T) {
 	assert.True(t, list(waits), "a lock with a live waiter is not listed")
 	l.all = true
 	assert.True(t, list(gone), "--all leaves a record out")
-	known := map[string]seen{"a": {LockInfo: waits}}
-	events := changes(known, map[string]seen{"a": {LockInfo: gone}}, time.Now())
+	known := map[watched]seen{{name: "a"}: {LockInfo: waits}}
+	events := changes(known, map[watched]seen{{name: "a"}: {LockInfo: gone}}, time.Now())
 	assert.MustTrue(t, len(events) == 1 && events[0].Waiting != nil, "%v", events)
 	assert.Equal(t, *events[0].Waiting, 0, "waiting")
 }

@@ -16,12 +16,12 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/describe"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/say"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/screen"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/target"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 	"github.com/holdfast-go/holdfast/store/goredis"
 )
 
@@ -395,10 +395,10 @@ func jsonReport(fleet doctor.Fleet, r doctor.Report) reportJSON {
 			one.Role, one.Mode = f.Role(), f.Mode()
 		}
 		if half, most, longest := f.Latency(); longest > 0 {
-			one.Latency = &latencyJSON{describe.Millis(half), describe.Millis(most), describe.Millis(longest)}
+			one.Latency = &latencyJSON{lockjson.Millis(half), lockjson.Millis(most), lockjson.Millis(longest)}
 		}
 		if f.Clock != nil {
-			one.Clock = &clockJSON{describe.Millis(f.Clock.Offset), describe.Millis(f.Clock.Error)}
+			one.Clock = &clockJSON{lockjson.Millis(f.Clock.Offset), lockjson.Millis(f.Clock.Error)}
 		}
 		j.Servers = append(j.Servers, one)
 	}

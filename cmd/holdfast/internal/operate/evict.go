@@ -126,8 +126,17 @@ func runEvict(a *target.App, o *evictOptions, name string, in io.Reader, w io.Wr
 		return exit.Usage("--force removes the record, whoever holds the lock: it cannot be combined with --if-token",
 			"leave one out")
 	}
-	if o.reason == "" {
+	const mostBy, mostReason = 128, 512 // see Eviction
+	switch {
+	case strings.TrimSpace(o.reason) == "":
 		return exit.Usage("--reason is missing: others will want to know why", `write --reason "hangs since noon"`)
+	case strings.TrimSpace(e.By) == "":
+		return exit.Usage("--by is blank: others will want to know who", "write your name, or leave --by out")
+	case len(o.reason) > mostReason:
+		return exit.Usage(fmt.Sprintf("--reason has %d bytes; the limit is %d", len(o.reason), mostReason),
+			"write a shorter one")
+	case len(e.By) > mostBy:
+		return exit.Usage(fmt.Sprintf("--by has %d bytes; the limit is %d", len(e.By), mostBy), "write a shorter name")
 	}
 	if o.token != "" {
 		var err error
@@ -193,17 +202,15 @@ func (o *evictOptions) evict(
 			"holdfast status "+cli.Operand(name)+" shows who holds it now")
 	}
 	if !o.atOnce {
-		after, err := s.Client.Holders(ctx, name)
+		before, after := state, holdfast.LockInfo{}
 		if o.job {
-			state.Holders = []holdfast.Holder{*job.Run}
 			var now holdfast.JobInfo
-			if now, err = s.Client.InspectJob(ctx, name); now.Run != nil {
-				after.Holders = []holdfast.Holder{*now.Run}
-			} else {
-				after.Holders = nil
-			}
+			now, err = s.Client.InspectJob(ctx, name)
+			before, after = lockjson.WithJob(holdfast.LockInfo{}, job), lockjson.WithJob(after, now)
+		} else {
+			after, err = s.Client.Holders(ctx, name)
 		}
-		o.latest = latestEnd(after, state, err)
+		o.latest = latestEnd(after, before, err)
 	}
 	o.warnBeside(a, s, name, n)
 	return o.print(w, s, state, job, n)

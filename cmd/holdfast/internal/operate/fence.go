@@ -58,7 +58,8 @@ func NewFence() *cobra.Command {
 		Use:   "fence sql --dialect DIALECT --table TABLE [flags]",
 		Short: "Print a trigger that refuses writes of old holders",
 		Long:  fenceLong,
-		Example: `  holdfast fence sql --dialect postgres --table invoice | psql -1 shop
+		Example: `  holdfast fence sql --dialect postgres --table invoice |
+    psql -1v ON_ERROR_STOP=1 shop
   holdfast fence sql --dialect postgres --table invoice --down
   holdfast fence sql --dialect mariadb --table bill --resource bill`,
 		ValidArgs: []string{"sql"},

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -111,7 +112,7 @@ func StartGuarded(waiting *Guardian, spec Spec, guard Guard) (Command, error) {
 	}
 	fresh, err := Prepare(guard.Keep)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrNoGuardian, err)
 	}
 	return fresh.begin(spec, guard)
 }

@@ -49,7 +49,7 @@ func sayLate(file, text string) {
 }
 
 // patience is when a test gives up waiting for the end of processes.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // within are limits that no test reaches.
 func within() Limits { return Limits{Tell: clock.Now() + time.Hour, Kill: clock.Now() + time.Hour} }

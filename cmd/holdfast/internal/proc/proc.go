@@ -161,11 +161,17 @@ func Look(name string) (string, error) {
 // StartCode is the exit code for an error of [Look] or [Start]: 127 for a
 // command that does not exist, 126 for one that cannot be executed.
 func StartCode(err error) int {
+	if errors.Is(err, ErrNoGuardian) {
+		return CodeNotExecutable
+	}
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return CodeNotFound
 	}
 	return CodeNotExecutable
 }
+
+// ErrNoGuardian means that the guardian of the command could not be started.
+var ErrNoGuardian = errors.New("its guardian cannot be started")
 
 // Start runs the command with this process's standard output and error.
 func Start(spec Spec) (*Child, error) {

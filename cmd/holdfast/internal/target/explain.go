@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
 
@@ -199,6 +200,9 @@ func (s *Server) explainAway(err error) error {
 	}
 	where := s.Address
 	switch node := whoFailed(err); {
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE): // it is not the server
+		return exit.With(exit.CodeUnreachable, fmt.Errorf("cannot connect to %s: %s", where, why),
+			"allow this process more open files (ulimit -n)")
 	case node == "":
 	case slices.ContainsFunc(s.Conns(), isCluster):
 		where = node + ", a node of " + where

@@ -218,6 +218,8 @@ func TestAnErrorIsInTheWordsOfTheTool(t *testing.T) {
 			"no server answers at 10.0.0.3:7, a node of redis+cluster://h:1,h:2: refused", "holdfast doctor checks every node"},
 		{"redis+cluster://h:1", away("", &net.DNSError{Name: "inside"}), exit.CodeUnreachable,
 			"no server answers at inside, a node of redis+cluster://h:1: no such host", "holdfast doctor checks every node"},
+		{"redis://h:1", away("", &net.OpError{Op: "dial", Err: syscall.EMFILE}), exit.CodeUnreachable,
+			"cannot connect to redis://h:1: too many open files", "allow this process more open files"},
 		{"redis://h:1", away("", refusedBy("10.0.0.3")), exit.CodeUnreachable,
 			"no server answers at redis://h:1: refused", "check that the server is running"},
 		{"rediss://h:1", untrusted(x509.UnknownAuthorityError{}),

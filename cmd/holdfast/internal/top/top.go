@@ -13,6 +13,7 @@ import (
 
 // Lock is one lock as the server has shown it. Its texts are safe for a terminal.
 type Lock struct {
+	Job     bool // a lock and a job may have the same name
 	Name    string
 	Kind    string
 	Holder  string
@@ -25,6 +26,14 @@ type Lock struct {
 	Detail  []string // lines of the detail pane
 
 	Deadlock bool // it is part of one
+}
+
+// id tells a job from a lock of its name. No text for a terminal has a NUL.
+func (l Lock) id() string {
+	if l.Job {
+		return l.Name + "\x00"
+	}
+	return l.Name
 }
 
 // waiting is the number of the waiters, and whether they are in a deadlock.
@@ -49,7 +58,7 @@ type past struct {
 var Sorts = []string{"name", "waiting", "lease", "age"}
 
 var compare = map[string]func(a, b Lock) int{
-	"name":    func(a, b Lock) int { return strings.Compare(a.Name, b.Name) },
+	"name":    func(a, b Lock) int { return strings.Compare(a.id(), b.id()) },
 	"waiting": func(a, b Lock) int { return cmp.Compare(b.Waiting, a.Waiting) },
 	"lease":   func(a, b Lock) int { return cmp.Compare(left(a), left(b)) },
 	"age":     func(a, b Lock) int { return cmp.Compare(b.Age, a.Age) },
@@ -80,7 +89,7 @@ type Model struct {
 	detail  bool
 	typing  bool // the keys are for the filter
 	filter  string
-	chosen  string // the name of the selected lock
+	chosen  string // the ID of the selected lock
 	first   int    // the row at the top of the screen
 }
 
@@ -105,13 +114,13 @@ func (m Model) State(at time.Time, locks []Lock) Model {
 	slices.SortStableFunc(m.locks, compare["name"])
 	known := make(map[string]past, len(locks))
 	for _, l := range m.locks {
-		p := m.past[l.Name]
+		p := m.past[l.id()]
 		if p.token != l.Token {
 			p.token, p.whole = l.Token, 0
 		}
 		p.whole = max(p.whole, l.Left)
 		p.waiting = append(slices.Clone(p.waiting[max(len(p.waiting)-samples+1, 0):]), l.Waiting)
-		known[l.Name] = p
+		known[l.id()] = p
 	}
 	m.past = known
 	return m.follow()
@@ -142,7 +151,7 @@ func (m Model) visible() []Lock {
 
 // index is the row of the selected lock, or 0.
 func (m Model) index(list []Lock) int {
-	return max(slices.IndexFunc(list, func(l Lock) bool { return l.Name == m.chosen }), 0)
+	return max(slices.IndexFunc(list, func(l Lock) bool { return l.id() == m.chosen }), 0)
 }
 
 // follow keeps a lock selected, and its row on the screen.
@@ -153,10 +162,10 @@ func (m Model) follow() Model {
 		return m
 	}
 	at := m.index(list)
-	if m.chosen == "" || list[at].Name != m.chosen {
+	if m.chosen == "" || list[at].id() != m.chosen {
 		// The lock has gone. Its row, and not the first one, keeps the eye.
 		at = min(m.first, len(list)-1)
-		m.chosen = list[at].Name
+		m.chosen = list[at].id()
 	}
 	if rows := m.rows(list); rows > 0 {
 		m.first = min(max(m.first, at-rows+1, 0), at, max(len(list)-rows, 0))
@@ -237,6 +246,6 @@ func (m Model) moved(key string) Model {
 	case "end", "G":
 		at = len(list) - 1
 	}
-	m.chosen = list[min(max(at, 0), len(list)-1)].Name
+	m.chosen = list[min(max(at, 0), len(list)-1)].id()
 	return m
 }

@@ -74,6 +74,24 @@ queue         free                           -  -                      1        
 	assert.True(t, got == want, "\n%s\nwant\n%s", got, want)
 }
 
+// A lock and a job may have the same name. Each has its own lease and trend, and can be selected.
+func TestAJobIsNotTheLockOfItsName(t *testing.T) {
+	m := New("redis://h:1", "name").Resize(80, 12)
+	for range 2 {
+		m = m.State(noon, []Lock{
+			{Name: "a", Kind: "shared", Held: true, Left: 8 * time.Second, Waiting: 5},
+			{Name: "a", Kind: "job", Job: true, Held: true, Left: time.Second},
+			{Name: "b"},
+		})
+	}
+	for i, row := range []string{"> a             shared", "> a             job", "> b"} {
+		assert.Contains(t, screen(press(t, m, slices.Repeat([]string{"down"}, i)...)), row)
+	}
+	lock, job := m.past[m.locks[0].id()], m.past[m.locks[1].id()]
+	assert.True(t, lock.whole == 8*time.Second && slices.Equal(lock.waiting, []int{5, 5}), "the lock: %+v", lock)
+	assert.True(t, job.whole == time.Second && slices.Equal(job.waiting, []int{0, 0}), "the job: %+v", job)
+}
+
 // Who holds a lock is what top is asked for: the trend goes before a holder is cut.
 func TestANarrowScreenHasTheHolderAndNoTrend(t *testing.T) {
 	locks := three()

@@ -123,7 +123,7 @@ var columns = []column{
 		if !l.Held {
 			return cell{"-", plain}
 		}
-		bar, style := look.bar(l.Left, m.past[l.Name].whole)
+		bar, style := look.bar(l.Left, m.past[l.id()].whole)
 		return cell{bar + " " + fmt.Sprintf("%6s", look.Length(l.Left)), style}
 	}},
 	{"WAITING", true, 7, false, func(_ Model, l Lock, _ Look) cell {
@@ -133,7 +133,7 @@ var columns = []column{
 		return cell{l.waiting(), plain}
 	}},
 	{trend, false, samples, false, func(m Model, l Lock, look Look) cell {
-		return cell{fmt.Sprintf("%*s", samples, look.trend(m.past[l.Name].waiting)), plain}
+		return cell{fmt.Sprintf("%*s", samples, look.trend(m.past[l.id()].waiting)), plain}
 	}},
 	{"VALUE", false, 6, true, func(_ Model, l Lock, _ Look) cell { return cell{l.Value, plain} }},
 	{"TOKEN", true, 19, false, func(_ Model, l Lock, _ Look) cell { return cell{l.Token, plain} }},
@@ -183,7 +183,7 @@ func (m Model) View(look Look) []string {
 	}
 	lines[1] = m.line(head, widths, look, false)
 	for i, row := range cells {
-		lines = append(lines, m.line(row, widths, look, m.height > 0 && list[from+i].Name == m.chosen))
+		lines = append(lines, m.line(row, widths, look, m.height > 0 && list[from+i].id() == m.chosen))
 	}
 	if len(list) == 0 {
 		lines = append(lines, m.fit(m.nothing(), look))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/assert"
@@ -29,7 +30,9 @@ func never(asked chan<- struct{}) Enter {
 	}
 }
 
-func TestWorkTellsWhoGotWhat(t *testing.T) {
+func TestWorkTellsWhoGotWhat(t *testing.T) { synctest.Test(t, workTellsWhoGotWhat) }
+
+func workTellsWhoGotWhat(t *testing.T) {
 	asked := make(chan struct{})
 	s := Shift{For: 2 * time.Second, Grace: time.Millisecond, Pause: time.Millisecond, Record: true, Sample: true}
 	got, err := Work(context.Background(), []Enter{free(asked), never(asked), free(asked)}, s)
@@ -48,9 +51,10 @@ func TestWorkFailsWithItsMember(t *testing.T) {
 	broken := errors.New("broken")
 	fail := func(context.Context) (uint64, func(context.Context) error, error) { return 0, nil, broken }
 	for _, grace := range []time.Duration{0, time.Minute} {
-		s := Shift{For: time.Millisecond, Grace: grace}
-		_, err := Work(context.Background(), []Enter{fail}, s)
-		assert.True(t, errors.Is(err, broken), "grace %v: %v", grace, err)
+		synctest.Test(t, func(t *testing.T) {
+			_, err := Work(t.Context(), []Enter{fail}, Shift{For: time.Millisecond, Grace: grace})
+			assert.True(t, errors.Is(err, broken), "grace %v: %v", grace, err)
+		})
 	}
 }
 
