@@ -84,7 +84,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 	if err := checkValue(value); err != nil {
 		return nil, err
 	}
-	if e.lock.client.handOverBits == 0 { // the wire of another library has no leaders: it says so before the lock is taken
+	if e.lock.client.handOverBits == 0 { // another library's wire has no leaders: it says so before the lock is taken
 		if _, err := e.Leader(ctx); err != nil && !errors.Is(err, ErrNoLeader) {
 			return nil, err
 		}

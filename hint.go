@@ -28,8 +28,6 @@ func Hint(err error) string {
 	switch {
 	case errors.As(err, &stopped) && Hint(stopped.last) != "":
 		return Hint(stopped.last)
-	case errors.As(err, &lacks) && errors.As(lacks.Err, &advice):
-		return advice.Hint()
 	case errors.As(err, &lacks):
 		return permissionHint(lacks)
 	case errors.As(err, &refused) && refused.Code == "NOPERM":
@@ -203,6 +201,10 @@ func unknownHint(err error) string {
 
 // permissionHint names the permissions that the server's user is missing.
 func permissionHint(e *request.PermissionError) string {
+	var advice interface{ Hint() string } // of a store that has other keys than the library
+	if errors.As(e.Err, &advice) {
+		return advice.Hint()
+	}
 	prefix, said := cmp.Or(e.Prefix, defaultPrefix), request.Refusal(e).Message
 	what := "the commands +evalsha +eval +time +hget +hset +hdel +hmget +hgetall +hscan +pexpire +pttl " +
 		"+pubsub|numsub +publish +subscribe, in a Cluster also +pubsub|shardnumsub +spublish +ssubscribe"

@@ -157,11 +157,11 @@ func (m *members) addReader(ls *leaseState) {
 	x.readers[ls] = struct{}{}
 }
 
-// isShared reports whether the hold is shared, as far as the client knows.
-func (m *members) isShared() bool {
+// mayBeShared reports whether the hold may be shared on the server: after a conversion without an answer nobody knows.
+func (m *members) mayBeShared() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.shared
+	return m.shared || m.peek().unsettled != still
 }
 
 // reads reports whether the lease is a reader's.

@@ -72,7 +72,7 @@ func (r *releasing) run(ctx context.Context) error {
 	switch {
 	case how.done:
 		return r.endRun(ctx)
-	case how.keep > 0 && (lk.limit > 0 || r.isShared()):
+	case how.keep > 0 && (lk.limit > 0 || r.mayBeShared()):
 		return r.keep(ctx)
 	case how.keep > 0 || lk.minHold > 0:
 		action = script.ReleaseAfter

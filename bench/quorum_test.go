@@ -31,8 +31,8 @@ func openQuorum(t testing.TB, k kit, n int) *flock {
 		t.Cleanup(p.close)
 		q.servers, nodes[i] = append(q.servers, s), p.store
 	}
-	// Clocks are compared every three minutes, which is longer than a measurement. On a busy machine a late answer is no
-	// silence.
+	// Clocks are compared every three minutes, which is longer than a measurement. On a busy machine a late answer
+	// is no silence.
 	s, err := quorum.New(nodes, quorum.Config{MaxTTL: time.Hour, Timeout: patience})
 	check(t, err)
 	t.Cleanup(s.Close)

@@ -247,6 +247,11 @@ func TestAConversionOfUnknownOutcomeIsResolvedByTheNext(t *testing.T) {
 			unknown(l.Downgrade)
 			release(t, l)
 			w.wantFree("b")
+
+			l = must(t, m.Lock)
+			unknown(l.Downgrade)
+			assert.NoError(t, l.ReleaseAfter(t.Context(), time.Hour))
+			assert.Equal(t, w.state("a").Holders[0].Remaining, time.Hour, "a writer's or a reader's delay")
 		})
 	}
 }

@@ -90,7 +90,7 @@ type Broadcaster interface {
 }
 
 // Simulated is a Store with its own time or randomness, such as a fake in virtual time. A
-// client uses them instead of the real ones.
+// client uses them instead of the real ones, also while it holds a mutex: they must not panic.
 type Simulated interface {
 	Store
 	// Clock returns a monotonic clock for the leases. nil: the real one.

@@ -22,7 +22,8 @@ func (f *fenced) Traits() neighbour.Traits {
 	return t
 }
 
-// lastToken reads the counter. A value that never was a token is refused: neither side could tell which holder is newer.
+// lastToken reads the counter. A value that never was a token is refused: neither side could tell which holder is
+// newer.
 const lastToken = `
 local last = redis.call('GET', counter) or '0'
 if not (string.find(last, '^%d+$') and #last <= 15) then

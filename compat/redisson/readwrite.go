@@ -54,8 +54,8 @@ local function longer(key, ttl)
 end
 `
 
-// isReadWrite says what a hash is. One without a mode, or without a holder, is another lock, or other data: it is refused
-// like a key of another type. Redisson would write into it.
+// isReadWrite says what a hash is. One without a mode, or without a holder, is another lock, or other data: it is
+// refused like a key of another type. Redisson would write into it.
 const isReadWrite = `
 local wrong = redis.error_reply('WRONGTYPE The hash is not a lock of Redisson of this kind')
 local function is_lock(key)

@@ -84,12 +84,12 @@ const mostWords = 7000
 const width = 20
 
 // The scripts. KEYS[1] is the guard's key: a hash with the token, and the last calls with their answers, the newest
-// first: 20, or fewer if some were refused. A call may be sent twice; the second time gets the answer of the first,
-// also after a newer token.
+// first: 340 bytes of them, which are 20, or fewer if some were refused. A call may be sent twice; the second time gets
+// the answer of the first, also after a newer token. If that may be forgotten, ARGV[3] keeps it from running again.
 var (
 	writeScript = define("fence_write", `#!lua
 local call = redis.call
-local token, id = ARGV[1], ARGV[2]
+local token, id, again = ARGV[1], ARGV[2], ARGV[3] == 'again'
 local seen = call('HMGET', KEYS[1], 'token', 'calls')
 local calls = seen[2] or ''
 if seen[1] then
@@ -97,10 +97,11 @@ if #seen[1] ~= #token then return redis.error_reply('FORMAT the key of the guard
 local _, found = string.find(calls, id .. ' ', 1, true)
 local before = found and string.match(calls, '^([^\n]*)\n', found + 1)
 if before then return before end
+if again and #calls == 340 then return 'unknown' end
 if seen[1] > token then return 'stale ' .. seen[1] end
 end
 call('HSET', KEYS[1], 'token', token)
-local answer, at, key = 'ok', 3, 2
+local answer, at, key = 'ok', 4, 2
 for n = 1, tonumber(ARGV[at]) do
 local words = {ARGV[at + 1]}
 local keys, args = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
@@ -140,8 +141,8 @@ func define(name, text string) *script.Script {
 // refuses the whole step, the error is a *store.ServerError, and nothing has changed. After any
 // other error the outcome is unknown. Do it again under the same lease: an equal token is
 // accepted, so the commands must be safe to repeat. If only the
-// connection breaks, Do sends the step once more. It takes effect once, unless about twenty other calls for the
-// resource come between.
+// connection breaks, Do sends the step once more, and it takes effect once. If so many other calls came between that
+// the server cannot know whether it ran, the error is that of the broken connection.
 //
 // If keys are in different slots of a Cluster, a command has more than 7,000 words, or a key is the guard's
 // own, the error is a [fence.ErrInvalid], and nothing was sent.
@@ -150,7 +151,7 @@ func (g Guard) Do(ctx context.Context, resource string, token uint64, commands .
 	if err != nil {
 		return err
 	}
-	args := []string{fmt.Sprintf("%0*d", width, token), rand.Text()[:13], strconv.Itoa(len(commands))}
+	args := []string{fmt.Sprintf("%0*d", width, token), rand.Text()[:13], "first", strconv.Itoa(len(commands))}
 	for _, c := range commands {
 		args = append(args, c.Name, strconv.Itoa(len(c.Keys)), strconv.Itoa(len(c.Args)))
 		args = append(args, c.Args...)
@@ -190,9 +191,11 @@ func (g Guard) write(ctx context.Context, keys, args []string) (string, error) {
 	if err == nil || definite(err) || ctx.Err() != nil {
 		return answer, err
 	}
+	args = slices.Clone(args) // the store may still have the first
+	args[2] = "again"
 	second, failed := g.Store.Run(ctx, writeScript, keys, args)
-	if definite(failed) || strings.HasPrefix(second, "stale ") {
-		return "", err // the outcome of the first is still unknown: if it came before the newer token, it is forgotten
+	if definite(failed) || second == "unknown" {
+		return "", err // the outcome of the first is still unknown
 	}
 	return second, failed
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/fence"
-	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/neighbour/wiretest"
 	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
@@ -55,26 +53,4 @@ func TestACopyOfARequestDoesNoHarm(t *testing.T) {
 	}, map[string]*script.Script{
 		"writeScript": writeScript, "readScript": readScript, "resetScript": resetScript,
 	}, wiretest.Scripts(t, ".", "define"))
-}
-
-// runner answers one request after the other.
-type runner func() (string, error)
-
-func (r runner) Run(context.Context, *script.Script, []string, []string) (string, error) { return r() }
-func (runner) Group(string) string                                                       { return "" }
-
-// The answer to a write is lost, and so many calls and a newer token come before the second copy that it is refused.
-// The first one may have written: a StaleError would deny it.
-func TestAWriteThatMayHaveRunIsNotCalledStale(t *testing.T) {
-	t.Parallel()
-	broken, sent := errors.New("the connection broke"), 0
-	guard := Guard{Store: runner(func() (string, error) {
-		if sent++; sent == 1 {
-			return "", broken
-		}
-		return "stale 00000000000000000006", nil
-	})}
-	err := guard.Do(t.Context(), "n", 5, Write("INCR", "n"))
-	assert.True(t, errors.Is(err, broken) && !errors.Is(err, fence.ErrStale), "the first copy may have run: %v", err)
-	assert.Is(t, guard.Do(t.Context(), "n", 5, Write("INCR", "n")), fence.ErrStale)
 }

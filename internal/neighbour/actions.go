@@ -158,8 +158,8 @@ func (s *Store) cancel(ctx context.Context, names []string, in *arguments) (stri
 	defer s.mu.Unlock()
 	var seen entry
 	if e != nil {
-		if found && e.unsure > 0 {
-			e.unsure-- // it was the effect of that request
+		if found && e.unsure > 0 && e.held.IsZero() {
+			e.unsure-- // it was the effect of that request: no other was answered by a grant
 		}
 		seen = *e
 	}
@@ -407,8 +407,9 @@ return 'missing ' .. table.concat(missing, ' ')`)
 // someone is an attempt of nobody: a channel may have the attempt in its name.
 const someone = "AAAAAAAAAAAAAAAAAAAAAA/0"
 
-// checkACL asks whether the server's user may run the commands of the wire. Without the permission for its messages, the
-// neighbour's waiters would hear of no release, and would wait for the rest of a lease that is over: it is refused, too.
+// checkACL asks whether the server's user may run the commands of the wire. Without the permission for its messages,
+// the neighbour's waiters would hear of no release, and would wait for the rest of a lease that is over: that is
+// refused, too.
 func (s *Store) checkACL(ctx context.Context, names []string, _ *arguments) (string, error) {
 	if len(s.traits.Commands) == 0 {
 		return "unknown", nil

@@ -277,6 +277,14 @@ func TestACancelGoesOnWhileALateRequestMayArrive(t *testing.T) {
 		b.found = false
 		b.says("none")(b.cancel("c/1"))
 		assert.False(t, b.late, "the request is late for ever")
+
+		// What a cancel finds after a grant is that of the request which was granted: the other one may still arrive.
+		b.acquired, b.err = []Outcome{held}, errSilent
+		_, err = b.acquire("c/2", "x", "90000")
+		assert.MustTrue(t, errors.Is(err, errSilent), "%v", err)
+		b.acquired, b.err, b.found = []Outcome{{Granted: true}}, nil, true
+		b.says("granted 0 0")(b.poll("c/2"))
+		b.says("none")(b.cancel("c/2"))
 	})
 }
 

@@ -121,8 +121,8 @@ type Outcome struct {
 // Unknown is a time that nobody can tell, such as that of a key without a TTL.
 const Unknown time.Duration = -1
 
-// Left reads a remaining time as Redis tells it, in milliseconds. A key without a TTL never expires by itself. What lasts
-// for centuries lasts for one here, as in the library's own answers.
+// Left reads a remaining time as Redis tells it, in milliseconds. A key without a TTL never expires by itself. What
+// lasts for centuries lasts for one here, as in the library's own answers.
 func Left(ms float64) time.Duration {
 	if ms < 0 {
 		return Unknown

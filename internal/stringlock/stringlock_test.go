@@ -108,7 +108,7 @@ func TestScriptsBeginWithTheirNames(t *testing.T) {
 	for _, file := range list {
 		name := strings.TrimSuffix(file.Name(), ".lua")
 		text, err := files.ReadFile(file.Name())
-		first, header, _ := strings.Cut(string(text), "\n") // with it, a replica refuses the script, and not a command in it
+		first, header, _ := strings.Cut(string(text), "\n") // so a replica refuses it, and not a command in it
 		assert.True(t, err == nil && strings.HasPrefix(first, "#!lua") && strings.HasPrefix(header, "-- "+name+" — "),
 			"%s does not begin with its name", file.Name())
 		if code := load(name); strings.Contains(code.Text, "--") || !strings.Contains(code.Text, "redis.call") {

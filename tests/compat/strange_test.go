@@ -54,8 +54,8 @@ func TestAHolderIsNamedAsItNamesItself(t *testing.T) {
 	})
 }
 
-// A server that refuses a command, or has become a replica, does not say who has the lock. So no lock is taken for held,
-// and no lease for lost.
+// A server that refuses a command, or has become a replica, does not say who has the lock. So no lock is taken for
+// held, and no lease for lost.
 func TestARefusalIsNoAnswerAboutTheLock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.AllowAll())

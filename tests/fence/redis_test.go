@@ -1,7 +1,9 @@
 package fence_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/assert"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/quorum"
+	"github.com/holdfast-go/holdfast/script"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/goredis"
 	rueidisstore "github.com/holdfast-go/holdfast/store/rueidis"
@@ -168,6 +171,63 @@ func TestALostAnswerDoesNotRepeatAWrite(t *testing.T) {
 		_, refused := errors.AsType[*redisfence.CommandError](err)
 		assert.True(t, refused, "a refused command, sent twice: %v", err)
 	})
+}
+
+// breaking is a store whose first request, if it is sent, and others have their effect before its connection breaks.
+type breaking struct {
+	redisfence.Runner
+	sent   bool
+	others func()
+}
+
+var errBroken = errors.New("the connection broke")
+
+func (b *breaking) Run(ctx context.Context, s *script.Script, keys, args []string) (string, error) {
+	others := b.others
+	if b.others = nil; others == nil {
+		return b.Runner.Run(ctx, s, keys, args)
+	}
+	if b.sent {
+		if _, err := b.Runner.Run(ctx, s, keys, args); err != nil {
+			return "", err
+		}
+	}
+	others()
+	return "", errBroken
+}
+
+// Whether the first copy of a write ran, and whatever came before the second: the write is made once, or the error
+// does not deny it.
+func TestAWriteWhoseConnectionBreaksIsMadeOnceOrUnknown(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	plain := redisfence.Guard{Store: adapters["goredis"](t, server.Addr())}
+	incr := redisfence.Write("INCR", "n")
+	for _, c := range []struct {
+		sent   bool
+		others int
+		newer  bool
+		err    error
+		n      any
+	}{
+		{true, 0, false, nil, "1"}, {true, 19, false, nil, "1"}, {true, 20, false, errBroken, "1"},
+		{true, 18, true, nil, "1"}, {true, 19, true, errBroken, "1"},
+		{false, 0, false, nil, "1"}, {false, 19, false, nil, "1"}, {false, 20, false, errBroken, nil},
+		{false, 0, true, fence.ErrStale, nil}, {false, 20, true, errBroken, nil},
+	} {
+		server.Do(t, "FLUSHALL")
+		b := &breaking{Runner: plain.Store, sent: c.sent, others: func() {
+			for range c.others {
+				want(t, "another", plain.Raise(within(t), "n", 5), nil)
+			}
+			if c.newer {
+				want(t, "a newer one", plain.Raise(within(t), "n", 6), nil)
+			}
+		}}
+		err := redisfence.Guard{Store: b}.Do(within(t), "n", 5, incr)
+		want(t, fmt.Sprintf("%+v", c), err, c.err)
+		assert.Equal(t, server.Do(t, "GET", "n"), c.n, "%+v: n", c)
+	}
 }
 
 func TestInAClusterAResourceAndItsKeysAreInOneSlot(t *testing.T) {

@@ -30,6 +30,7 @@ func (l Library) Requests(t *testing.T) {
 	t.Run("RunSendsOnceWhatMustNotRunLate", l.runSendsOnce)
 	t.Run("ARefusalAfterALostAnswerIsNotDefinite", l.refusalAfterALostAnswer)
 	t.Run("TheDisksThatHaveItAreCounted", l.countsDisks)
+	t.Run("AnErrorOfAProxyMayHaveRun", l.tellsAProxy)
 	t.Run("Server", l.server)
 }
 
@@ -305,6 +306,7 @@ func (l Library) serverErrors(t *testing.T) {
 			assert.MustTrue(t, errors.As(err, &refused), "got %v", err)
 			assert.True(t, refused.Code == test.code && strings.Contains(refused.Message, test.says),
 				"got %+v", refused)
+			assert.False(t, refused.MayHaveRun && test.action != custom && test.action != bare, "got %+v", refused)
 		})
 	}
 }
@@ -330,6 +332,18 @@ func (l Library) refusedConnection(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(err.Error(), addr), "Listen: %v", err)
 	_, err = s.Server(t.Context())
 	assert.True(t, err != nil && strings.Contains(err.Error(), addr), "Server: %v", err)
+}
+
+// tellsAProxy tests what a proxy answers when it has passed a request on and got no answer.
+func (l Library) tellsAProxy(t *testing.T) {
+	for _, said := range []string{"-ERR Connection timed out\r\n", "-upstream failure\r\n", "-ERR Proxy error\r\n"} {
+		addr, asked := answers(t, map[string]string{"HELLO": "%1\r\n+proto\r\n:3\r\n", "EVALSHA": said})
+		_, err := l.store(t, addr, Client{}).Run(t.Context(), Echo, nil, []string{"x"})
+		var refused *store.ServerError
+		assert.MustTrue(t, errors.As(err, &refused), "got %v", err)
+		assert.True(t, refused.MayHaveRun && refused.Code == "ERR", "%q is read as %+v", said, refused)
+		assert.Equal(t, len(asked["EVALSHA"]), 1, "how often the proxy was asked")
+	}
 }
 
 // countsDisks tests which of WAITAOF's numbers is the primary's own disk. The servers of these tests may

@@ -431,9 +431,11 @@ func TestARefusedSubscriptionIsSorted(t *testing.T) {
 		"NOPERM this user has no permissions to access one of the channels used as arguments": {
 			Channel: "NOPERM this user has no permissions to access one of the channels used as arguments",
 		},
-		"NOPERM this user has no permissions to run the 'ssubscribe' command": {Pushes: []string{"ssubscribe"}},
-		"CLUSTERDOWN The cluster is down":                                     {Writes: "CLUSTERDOWN The cluster is down"},
-		"MOVED 12357 127.0.0.1:7403":                                          {Unheard: "MOVED 12357 127.0.0.1:7403"},
+		"NOPERM this user has no permissions to run the 'ssubscribe' command": {
+			Pushes: []string{"ssubscribe"},
+		},
+		"CLUSTERDOWN The cluster is down": {Writes: "CLUSTERDOWN The cluster is down"},
+		"MOVED 12357 127.0.0.1:7403":      {Unheard: "MOVED 12357 127.0.0.1:7403"},
 	} {
 		var p Probe
 		p.subscribed("ssubscribe", why)
