@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -11,6 +12,8 @@ type Imposition struct {
 	proxy  *Proxy
 	fault  fault
 	lifted chan struct{} // closed by Lift
+
+	copies sync.WaitGroup // planned or under way; none begins after Lift
 
 	forgotten, copied int // guarded by the proxy's mutex
 }
@@ -72,8 +75,13 @@ func (i *Imposition) Forgotten() int {
 	return i.forgotten
 }
 
-// Copied returns how many copies a server has answered so far.
+// Copied returns how many copies a server has answered so far. After Lift, it waits for those that are under way.
 func (i *Imposition) Copied() int {
+	select {
+	case <-i.lifted:
+		i.copies.Wait()
+	default:
+	}
 	i.proxy.mu.Lock()
 	defer i.proxy.mu.Unlock()
 	return i.copied

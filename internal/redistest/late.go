@@ -42,7 +42,11 @@ func (l *link) keep(frame []byte, words []string, serving *sync.WaitGroup) {
 		}
 		if after, wanted := f.late(); wanted && !p.closed {
 			again := copied{imposed: i, frames: append(slices.Clone(l.setup), frame), target: p.target}
-			serving.Go(func() { again.send(after) })
+			i.copies.Add(1)
+			serving.Go(func() {
+				defer i.copies.Done()
+				again.send(after)
+			})
 		}
 	}
 }
