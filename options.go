@@ -395,9 +395,9 @@ func Owner(name string) MutexOption {
 // same moment may both fail, although the failure of one would be enough.
 //
 // The library cannot see waits for anything but its locks, leases that are not in the context,
-// calls that only try ([Tries]), and clients of other versions or prefixes. Of a lock with
-// [Owner], it sees one holder. It sees at most eight waits under one hold, and no cycle of more
-// than 64 locks.
+// calls that only try ([Tries]), and clients of other versions or prefixes. On the wire of another library it sees no
+// waiters, and finds no deadlock. Of a lock with [Owner], it sees one holder. It sees at most eight waits under one
+// hold, and no cycle of more than 64 locks.
 //
 // It costs nothing while a lock is free. For every kind but Periodic, which does not wait in a
 // queue.

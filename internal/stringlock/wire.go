@@ -1,6 +1,7 @@
 package stringlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -350,7 +351,7 @@ func (w *Wire) Inspect(ctx context.Context, name string) (neighbour.State, error
 	}
 	for value, one := range values {
 		if len(one) >= w.nodes.Quorum() {
-			return holder(w.holderOf(value), w.heldBy(one).Left), nil
+			return holder(cmp.Or(w.holderOf(value), "unknown"), w.heldBy(one).Left), nil
 		}
 	}
 	return holder("unknown", w.heldBy(replies).Left), nil

@@ -123,8 +123,8 @@ func (p *Page) check(r *http.Request) (access, error) {
 	return best, nil
 }
 
-// judge is what a token that a client shows is worth. A right token is never refused, however many wrong ones come, and
-// from wherever: one address may be that of all viewers, behind a proxy that is not named. Sessions do not wait.
+// judge is what a token that a client shows is worth. A right token is never refused, however many wrong ones come from
+// its address: that may be the one of all viewers, behind a proxy that is not named. Sessions do not wait.
 func (p *Page) judge(r *http.Request, shown string) (role, error) {
 	if shown == "" {
 		return nobody, nil // it is no guess

@@ -32,8 +32,8 @@ func TestAProbeLearnsWhetherTheLocksCanBeRead(t *testing.T) {
 			answer, r = httptest.NewRecorder(), request(http.MethodGet, "/metrics", nil)
 			bearer(token)(r)
 			w.page.ServeHTTP(answer, r)
-			said := answer.Body.String()
-			assert.True(t, answer.Code == http.StatusOK && strings.Contains(said, up), "%s: %s", up, said)
+			scrape := answer.Body.String()
+			assert.True(t, answer.Code == http.StatusOK && strings.Contains(scrape, up), "%s: %s", up, scrape)
 			assert.AtMost(t, time.Since(began), lateAfter, "the time of a scrape")
 			w.pass(10 * time.Second) // the next probe
 		}

@@ -202,7 +202,7 @@ func (l Library) deadQuorum(t *testing.T) *dead {
 	}
 	var over [2]store.Store
 	for i, nodes := range [][]store.Store{behind, past} {
-		q, err := quorum.New(nodes, quorum.Config{Timeout: limit / 4}) // the default is short beside the race detector
+		q, err := quorum.New(nodes, quorum.Config{Timeout: limit / 2}) // the default is short beside the race detector
 		assert.Must(t, err)
 		t.Cleanup(q.Close)
 		over[i] = q

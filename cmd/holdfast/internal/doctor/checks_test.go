@@ -427,15 +427,12 @@ func (reply) RedisError()     {}
 
 // Only what says so is about rights: a Cluster that lacks a node says MOVED.
 func TestARefusedSubscriptionIsSorted(t *testing.T) {
+	const noChannel = "NOPERM this user has no permissions to access one of the channels used as arguments"
+	const noRight = "NOPERM this user has no permissions to run the 'ssubscribe' command"
+	const down, moved = "CLUSTERDOWN The cluster is down", "MOVED 12357 127.0.0.1:7403"
 	for why, want := range map[reply]Probe{
-		"NOPERM this user has no permissions to access one of the channels used as arguments": {
-			Channel: "NOPERM this user has no permissions to access one of the channels used as arguments",
-		},
-		"NOPERM this user has no permissions to run the 'ssubscribe' command": {
-			Pushes: []string{"ssubscribe"},
-		},
-		"CLUSTERDOWN The cluster is down": {Writes: "CLUSTERDOWN The cluster is down"},
-		"MOVED 12357 127.0.0.1:7403":      {Unheard: "MOVED 12357 127.0.0.1:7403"},
+		noChannel: {Channel: noChannel}, noRight: {Pushes: []string{"ssubscribe"}}, down: {Writes: down},
+		moved: {Unheard: moved},
 	} {
 		var p Probe
 		p.subscribed("ssubscribe", why)

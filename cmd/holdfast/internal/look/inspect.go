@@ -103,7 +103,7 @@ func runInspect(a *target.App, name string, asJSON bool, w io.Writer) error {
 // printForeign prints the lock of another library.
 func printForeign(w io.Writer, name string, f survey.Foreign) error {
 	_, err := fmt.Fprintf(w, "%s is a key, and looks like a lock of %s\n  by       %s\n  lease    expires in %s\n",
-		say.OneLine(name), kindOfForeign(f.Kind), say.OneLine(f.Holder), describe.Length(f.Remaining))
+		say.OneLine(name), f.Library(), say.OneLine(f.Holder), describe.Length(f.Remaining))
 	return err
 }
 
@@ -138,17 +138,6 @@ func nodeText(n quorum.NodeInfo) string {
 		doctor.Brief(n.RoundTrip), doctor.Brief(n.ClockOffset.Abs()+n.ClockError))
 }
 
-// kindOfForeign names a kind within a sentence.
-func kindOfForeign(kind string) string {
-	switch kind {
-	case "string":
-		return "SET NX PX, or a value that expires"
-	case "holdfast":
-		return "redsync or redislock, held by Holdfast"
-	}
-	return kind
-}
-
 // foreignBeside reads the key of that name as the lock of another library, if the lock has no record.
 func foreignBeside(
 	ctx context.Context, s *target.Server, state holdfast.LockInfo, job holdfast.JobInfo,
@@ -156,15 +145,5 @@ func foreignBeside(
 	if state.Held() || state.Fence != 0 || job.Schedule.Period > 0 {
 		return nil
 	}
-	return foreignAt(ctx, s, state.Name)
-}
-
-// foreignAt reads the key of that name as the lock of another library; nil if it is none, or
-// cannot be read.
-func foreignAt(ctx context.Context, s *target.Server, key string) (found *survey.Foreign) {
-	err := survey.ReadForeign(ctx, s.Conns(), key, func(f survey.Foreign) { found = &f })
-	if err != nil {
-		return nil // the user may not read other keys
-	}
-	return found
+	return s.ForeignAt(ctx, state.Name)
 }

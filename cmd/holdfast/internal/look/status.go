@@ -120,7 +120,7 @@ func runStatus(a *target.App, name string, asJSON bool, w io.Writer) error {
 			}
 			if f := foreignBeside(ctx, s, state, job); err == nil && f != nil {
 				_, err = fmt.Fprintf(w, "  beside   the key %s looks like a lock of %s: by %s, expires in %s\n",
-					say.OneLine(name), kindOfForeign(f.Kind), say.OneLine(f.Holder), describe.Length(f.Remaining))
+					say.OneLine(name), f.Library(), say.OneLine(f.Holder), describe.Length(f.Remaining))
 			}
 		}
 		if err == nil && lockjson.WithJob(state, job).Held() {

@@ -174,6 +174,7 @@ func (o *evictOptions) evict(
 		if state.Fence == 0 && job.Schedule.Period == 0 {
 			a.MayBePattern(name)
 		}
+		o.warnBeside(a, s, name, 0)
 		return o.print(w, s, state, job, 0)
 	case e.Token == 0 && o.job:
 		e.Token = job.Run.Token
@@ -211,6 +212,7 @@ func (o *evictOptions) evict(
 		}
 		o.latest = latestEnd(after, before, err)
 	}
+	o.warnBeside(a, s, name, n)
 	return o.print(w, s, state, job, n)
 }
 
@@ -291,7 +293,21 @@ func (o *evictOptions) remove(a *target.App, s *target.Server, name string, in i
 			a.Say.Warnf("write --job, too, to remove the record of the job", "%s", say.Plain(err))
 		}
 	}
+	o.warnBeside(a, s, name, n)
 	return o.print(w, s, state, job, n)
+}
+
+// warnBeside warns of the lock of another library, if no lock of that name was there to evict.
+func (o *evictOptions) warnBeside(a *target.App, s *target.Server, name string, n int) {
+	if n > 0 || o.job {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*target.CloseTimeout)
+	defer cancel()
+	if f := s.ForeignAt(ctx, name); f != nil {
+		a.Say.Warnf("end it by the means of that library; Go programs can use Client.Evict with its store",
+			"the key %s looks like a lock of %s, which evict leaves alone", say.OneLine(name), f.Library())
+	}
 }
 
 // evictedJSON is the JSON of evict: a contract, described in evictLong.

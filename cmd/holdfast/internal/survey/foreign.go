@@ -21,6 +21,17 @@ type Foreign struct {
 	Remaining time.Duration
 }
 
+// Library names the kind within a sentence.
+func (f *Foreign) Library() string {
+	switch f.Kind {
+	case "string":
+		return "SET NX PX, or a value that expires"
+	case "holdfast":
+		return "redsync or redislock, held by Holdfast"
+	}
+	return f.Kind
+}
+
 // latch begins the key by which Redisson remembers for a while that a lock was released.
 const latch = "redisson_unlock_latch:"
 

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/pflag"
@@ -9,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/exit"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/help"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/compat/redislock"
 	"github.com/holdfast-go/holdfast/compat/redisson"
 	"github.com/holdfast-go/holdfast/compat/redsync"
@@ -81,4 +83,13 @@ func (s *Server) Clients() []*holdfast.Client {
 		return []*holdfast.Client{s.Client}
 	}
 	return []*holdfast.Client{s.Old, s.Client}
+}
+
+// ForeignAt reads the key of that name as the lock of another library; nil if it is none, or cannot be read.
+func (s *Server) ForeignAt(ctx context.Context, key string) (found *survey.Foreign) {
+	err := survey.ReadForeign(ctx, s.Conns(), key, func(f survey.Foreign) { found = &f })
+	if err != nil {
+		return nil // the user may not read other keys
+	}
+	return found
 }
