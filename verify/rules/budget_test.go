@@ -26,7 +26,7 @@ func (w *world) requests(t *testing.T) int64 {
 // nothing else.
 func TestAHeldLockIsQuiet(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		const ttl = 2400 * time.Millisecond
+		const ttl = 6 * time.Second
 		c, seen := w.local(t, holdfast.Config{TTL: ttl})
 		w.warm(t, c)
 		l := harness.Lock(t, c.Mutex("x"))

@@ -32,7 +32,7 @@ func TestNoRequestCarriesAClocksTime(t *testing.T) {
 				mu.Unlock()
 			}
 		})
-		cfg := holdfast.Config{TTL: 3 * time.Second, MaxLocalHandOvers: -1}
+		cfg := holdfast.Config{TTL: 6 * time.Second, MaxLocalHandOvers: -1}
 		a, seenA := w.client(t, proxy.Addr(), cfg)
 		b, seenB := w.client(t, proxy.Addr(), cfg)
 		given := map[string]bool{}

@@ -50,7 +50,7 @@ func TestAKeyOfAnotherTypeIsLeftAlone(t *testing.T) {
 		}
 		// A lock whose record is overwritten while it is held is lost, and no
 		// other lock with it.
-		a, seen := w.local(t, holdfast.Config{TTL: 2 * time.Second})
+		a, seen := w.local(t, holdfast.Config{TTL: 6 * time.Second})
 		broken, whole := harness.Lock(t, a.Mutex("broken")), harness.Lock(t, a.Mutex("whole"))
 		w.Do(t, "SET", harness.Key("broken"), "value")
 		harness.Lost(t, broken, holdfast.LossNotHeld)

@@ -38,7 +38,7 @@ func (w *world) without(t *testing.T, command string) []string {
 func TestTheLeastUserCanDoEverything(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		as := w.user(t, "least", w.without(t, "")...)
-		cfg := holdfast.Config{TTL: 3 * time.Second, RequestTimeout: time.Second}
+		cfg := holdfast.Config{TTL: 6 * time.Second}
 		a, seenA := harness.Client(t, w.open(t, as), cfg)
 		b, seenB := harness.Client(t, w.open(t, as), cfg)
 		l := harness.Lock(t, a.Mutex("x"))
