@@ -248,10 +248,10 @@ func TestAConversionOfUnknownOutcomeIsResolvedByTheNext(t *testing.T) {
 			release(t, l)
 			w.wantFree("b")
 
-			l = must(t, m.Lock)
+			l = must(t, w.client().RWMutex("c").Lock)
 			unknown(l.Downgrade)
 			assert.NoError(t, l.ReleaseAfter(t.Context(), time.Hour))
-			assert.Equal(t, w.state("a").Holders[0].Remaining, time.Hour, "a writer's or a reader's delay")
+			assert.Equal(t, w.state("c").Holders[0].Remaining, time.Hour, "a writer's or a reader's delay")
 		})
 	}
 }
