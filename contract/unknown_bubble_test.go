@@ -39,15 +39,8 @@ func TestAnAnswerOfAProxyIsAnUnknownOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		c := w.client()
 		release(t, mustLock(t, c.Mutex("warm")))
-		lose := func(action string, times int) {
-			w.LoseReply(func(name string, _ []string) error {
-				if times == 0 || name != action {
-					return nil
-				}
-				times--
-				return &holdfast.ServerError{Code: "ERR", Message: "ERR upstream failure", MayHaveRun: true}
-			})
-		}
+		proxys := &holdfast.ServerError{Code: "ERR", Message: "ERR upstream failure", MayHaveRun: true}
+		lose := func(action string, times int) { w.LoseReply(only(action, times, proxys)) }
 		lose("acquire", -1)
 		_, err := c.Mutex("a").TryLock(t.Context())
 		assert.Is(t, err, holdfast.ErrUnknownOutcome)
