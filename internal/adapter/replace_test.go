@@ -37,7 +37,11 @@ func TestAChannelDroppedWhileTheConnectionIsReplaced(t *testing.T) {
 	resumed := make(chan string, 10)
 	stops := make(map[string]func())
 	for _, name := range []string{"a", "b", "c"} {
-		stop, err := h.Listen(t.Context(), name, store.Listener{Look: func(bool) { resumed <- name }})
+		stop, err := h.Listen(t.Context(), name, store.Listener{Look: func(restored bool) {
+			if restored {
+				resumed <- name
+			}
+		}})
 		assert.Must(t, err)
 		stops[name] = stop
 	}

@@ -37,7 +37,11 @@ func (s *suite) listen(channel string) *recorder {
 	defer cancel()
 	stop, err := s.Store.Listen(ctx, channel, store.Listener{
 		Message: func(payload string) { rec.heard <- payload },
-		Look:    func(bool) { rec.resumed <- struct{}{} },
+		Look: func(restored bool) {
+			if restored {
+				rec.resumed <- struct{}{}
+			}
+		},
 	})
 	if err != nil {
 		s.Fatalf("Listen: %v", err)

@@ -126,7 +126,11 @@ func NewRecorder(most int) *Recorder {
 func (r *Recorder) Listener() store.Listener {
 	return store.Listener{
 		Message: func(payload string) { r.Messages <- payload },
-		Look:    func(bool) { r.Resumed <- struct{}{} },
+		Look: func(restored bool) {
+			if restored {
+				r.Resumed <- struct{}{}
+			}
+		},
 	}
 }
 
