@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,17 +100,17 @@ func TestAnAnswerOfAProxyLeavesNoHold(t *testing.T) {
 		c := w.client()
 		w.release(w.lock(c, "x"))
 		synctest.Wait()
-		failing := true
+		var over atomic.Bool
 		for _, i := range []int{0, 2, 3} {
 			w.peers[i].LoseReply(func(string, []string) error {
-				if !failing {
+				if over.Load() {
 					return nil
 				}
 				return &store.ServerError{Code: "ERR", Message: "ERR upstream failure", MayHaveRun: true}
 			})
 		}
 		assert.Is(t, assert.Err(c.Mutex("x").TryLock(t.Context())), holdfast.ErrUnknownOutcome)
-		failing = false
+		over.Store(true)
 		time.Sleep(2 * time.Second) // failed cancels are sent again
 		w.wantOn("x", "00000")
 		w.release(w.lock(c, "x"))
