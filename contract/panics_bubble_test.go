@@ -169,23 +169,19 @@ func (w *world) wantUsable(c *holdfast.Client, names []string) {
 func TestAFunctionThatPanicsReleasesItsLock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		judged := 0
-		for name, subject := range subjects(t, w) {
-			v := reflect.ValueOf(subject)
-			for i := range v.NumMethod() {
-				method, what := v.Method(i), name+"."+v.Type().Method(i).Name
-				if !takesContext(method.Type()) {
-					continue
-				}
-				ran, panicked := panicIn(t, method)
-				if !ran {
-					continue
-				}
-				judged++
-				assert.Equal(t, panicked, any("mine"), "%s: the panic that reached the caller", what)
-				time.Sleep(time.Second)
-				for _, lock := range []string{"a", "b", "s", "e"} {
-					w.wantFree(lock)
-				}
+		for what, method := range methods(t, w) {
+			if !takesContext(method.Type()) {
+				continue
+			}
+			ran, panicked := panicIn(t, method)
+			if !ran {
+				continue
+			}
+			judged++
+			assert.Equal(t, panicked, any("mine"), "%s: the panic that reached the caller", what)
+			time.Sleep(time.Second)
+			for _, lock := range []string{"a", "b", "s", "e"} {
+				w.wantFree(lock)
 			}
 		}
 		assert.AtLeast(t, judged, 12, "methods were judged")

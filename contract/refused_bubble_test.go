@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"os"
 	"reflect"
@@ -302,6 +303,20 @@ func called(method reflect.Value, in []reflect.Value) (panicked any, err error) 
 	return nil, err
 }
 
+// methods are all public methods of the subjects, by names like Client.Close.
+func methods(t *testing.T, w *world) iter.Seq2[string, reflect.Value] {
+	return func(yield func(string, reflect.Value) bool) {
+		for name, subject := range subjects(t, w) {
+			v := reflect.ValueOf(subject)
+			for i := range v.NumMethod() {
+				if !yield(name+"."+v.Type().Method(i).Name, v.Method(i)) {
+					return
+				}
+			}
+		}
+	}
+}
+
 func takesContext(method reflect.Type) bool {
 	return method.NumIn() > 0 && method.In(0) == contextType
 }
@@ -311,25 +326,21 @@ func takesContext(method reflect.Type) bool {
 func TestNoMethodDereferencesNil(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		judged := 0
-		for name, subject := range subjects(t, w) {
-			v := reflect.ValueOf(subject)
-			for i := range v.NumMethod() {
-				method, what := v.Method(i), name+"."+v.Type().Method(i).Name
-				if what == "Client.Abandon" {
-					continue // it has no argument, and would end the others
+		for what, method := range methods(t, w) {
+			if what == "Client.Abandon" {
+				continue // it has no argument, and would end the others
+			}
+			for _, sound := range []bool{false, true} {
+				args := arguments(nil, method.Type(), sound) //nolint:staticcheck // nil is the question
+				panicked, err := called(method, args)
+				switch {
+				case panicked != nil:
+					t.Errorf("%s panics: %v", what, panicked)
+				case takesContext(method.Type()) && (!errors.Is(err, holdfast.ErrInvalid) ||
+					!strings.Contains(err.Error(), "use context.Background()") && !sound):
+					t.Errorf("%s without a context: %v", what, err)
 				}
-				for _, sound := range []bool{false, true} {
-					args := arguments(nil, method.Type(), sound) //nolint:staticcheck // nil is the question
-					panicked, err := called(method, args)
-					switch {
-					case panicked != nil:
-						t.Errorf("%s panics: %v", what, panicked)
-					case takesContext(method.Type()) && (!errors.Is(err, holdfast.ErrInvalid) ||
-						!strings.Contains(err.Error(), "use context.Background()") && !sound):
-						t.Errorf("%s without a context: %v", what, err)
-					}
-					judged++
-				}
+				judged++
 			}
 		}
 		assert.AtLeast(t, judged, 100, "calls were judged")
@@ -340,24 +351,20 @@ func TestNoMethodDereferencesNil(t *testing.T) {
 func TestAMissingFunctionIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		judged := 0
-		for name, subject := range subjects(t, w) {
-			v := reflect.ValueOf(subject)
-			for i := range v.NumMethod() {
-				method, what := v.Method(i), name+"."+v.Type().Method(i).Name
-				in := method.Type().NumIn()
-				if in == 0 || !takesContext(method.Type()) || method.Type().In(in-1).Kind() != reflect.Func {
-					continue
-				}
-				judged++
-				args := arguments(t.Context(), method.Type(), false)
-				if in == 3 && method.Type().In(1).Kind() == reflect.Int {
-					args[1] = reflect.ValueOf(1) // permits
-				}
-				panicked, err := called(method, args)
-				if panicked != nil || !errors.Is(err, holdfast.ErrInvalid) ||
-					!strings.Contains(err.Error(), "function") {
-					t.Errorf("%s without a function: %v, %v", what, err, panicked)
-				}
+		for what, method := range methods(t, w) {
+			in := method.Type().NumIn()
+			if in == 0 || !takesContext(method.Type()) || method.Type().In(in-1).Kind() != reflect.Func {
+				continue
+			}
+			judged++
+			args := arguments(t.Context(), method.Type(), false)
+			if in == 3 && method.Type().In(1).Kind() == reflect.Int {
+				args[1] = reflect.ValueOf(1) // permits
+			}
+			panicked, err := called(method, args)
+			if panicked != nil || !errors.Is(err, holdfast.ErrInvalid) ||
+				!strings.Contains(err.Error(), "function") {
+				t.Errorf("%s without a function: %v, %v", what, err, panicked)
 			}
 		}
 		assert.AtLeast(t, judged, 9, "calls were judged")
