@@ -104,7 +104,9 @@ func TestARefusedChannelDoesNotReplaceTheConnection(t *testing.T) {
 			}
 		}
 	}}}
-	stop, err := h.Listen(t.Context(), "mine", store.Listener{Look: func(bool) { t.Error("resumed") }})
+	stop, err := h.Listen(t.Context(), "mine", store.Listener{Look: func(restored bool) {
+		assert.False(t, restored, "it was resumed")
+	}})
 	assert.Must(t, err)
 	f := <-feeds
 	for range 2 {
